@@ -1,0 +1,129 @@
+"""Do the files on the disk agree with the entries: outputs of runs, pinned configs, unregistered results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ledger.accounting import World
+from ledger.branches import MAIN
+from ledger.entry import Entry
+from ledger.errors import FormatError
+from ledger.files import hash_file, inside
+from ledger.findings import Finding, error, from_format, note
+from ledger.registration import changed_files
+
+FILE_CODES = frozenset(
+    {"output_changed", "output_missing", "config_drift", "unregistered_results", "unregistered_output"}
+)
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Output:
+    """The output that stands for a path: the one of the last successful result naming it."""
+
+    sha256: str
+    published: bool
+    result: int
+    start: Entry
+
+
+def results_folder(root: Path, branch: str, experiment: str) -> Path:
+    """Where outputs are looked up: ``data/results`` for ``main``, ``results`` for every other branch."""
+    return (root / "data" / "results" if branch == MAIN else root / "results") / experiment
+
+
+def standing_outputs(world: World, branch: str) -> dict[tuple[str, str], Output]:
+    """(experiment, path) -> output, over the successful results of one branch."""
+    outputs: dict[tuple[str, str], Output] = {}
+    for entry in world.chains[branch].entries:
+        if entry.kind != "result" or entry.body is None or entry.body["status"] != "ok":
+            continue
+        start = world.entry(branch, entry.body["start"]["seq"])
+        if start is None or start.kind != "start" or start.body is None:
+            continue
+        for item in entry.body["outputs"]:
+            key = (start.body["experiment"], item["path"])
+            outputs[key] = Output(item["sha256"], item["published"], entry.seq, start)
+    return outputs
+
+
+def check_outputs(root: Path, world: World, branch: str) -> Iterator[Finding]:
+    """Compare every standing output with the file on the disk."""
+    others = [standing_outputs(world, name) for name in world.chains if name != branch]
+    absent: dict[int, list[str]] = {}
+    for (experiment, path), output in standing_outputs(world, branch).items():
+        folder = results_folder(root, branch, experiment)
+        try:
+            found, _ = hash_file(inside(folder, path))
+        except FormatError as failure:
+            yield from_format(failure, output.result)
+            continue
+        except OSError:
+            if branch == MAIN and output.published:
+                yield error(
+                    "output_missing", output.result, f"{experiment}/{path} is published but not there"
+                )
+            else:
+                absent.setdefault(output.result, []).append(path)
+            continue
+        if found == output.sha256:
+            continue
+        standing = [other[experiment, path] for other in others if (experiment, path) in other]
+        if branch != MAIN and any(item.sha256 == found for item in standing):
+            yield note(
+                "superseded", output.result, f"{experiment}/{path} is now that of another branch's run"
+            )
+        else:
+            yield error(
+                "output_changed",
+                output.result,
+                f"{experiment}/{path} has sha256 {found[:12]}, recorded was {output.sha256[:12]}",
+            )
+    for seq, paths in absent.items():
+        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+        yield note("output_absent", seq, f"not here: {', '.join(paths[:_NAMED])}{more}")
+
+
+def check_configs(root: Path, world: World, branch: str) -> Iterator[Finding]:
+    """Compare what registrations pin with the disk; an error only under results that ``main`` publishes."""
+    outputs = standing_outputs(world, branch).values()
+    under = {
+        found[1].leaf
+        for output in outputs
+        if output.published and (found := world.registration_of(output.start)) is not None
+    }
+    for entry in world.chains[branch].entries:
+        if entry.kind != "register" or entry.body is None:
+            continue
+        changes = "; ".join(changed_files(root, entry.body))
+        if changes and branch == MAIN and entry.leaf in under:
+            yield error("config_drift", entry.seq, f"{changes}, yet its results are published")
+        elif changes:
+            yield note(
+                "config_changed", entry.seq, f"{changes}; this registration can launch no run any more"
+            )
+
+
+def check_published(root: Path, world: World) -> Iterator[Finding]:
+    """Results below ``data/results`` that no successful result of ``main`` names."""
+    home = root / "data" / "results"
+    folders = sorted(path for path in home.iterdir() if path.is_dir()) if home.is_dir() else []
+    known = standing_outputs(world, MAIN) if MAIN in world.chains else {}
+    withheld = MAIN in world.chains and any(entry.body is None for entry in world.chains[MAIN].entries)
+    level = note if withheld else error
+    for folder in folders:
+        mine = {path for experiment, path in known if experiment == folder.name}
+        if not mine:
+            yield level("unregistered_results", None, f"data/results/{folder.name}: no result entry names it")
+            continue
+        for file in sorted(folder.rglob("*.parquet")):
+            path = file.relative_to(folder).as_posix()
+            if path not in mine:
+                yield level(
+                    "unregistered_output",
+                    None,
+                    f"data/results/{folder.name}/{path}: no result entry names it",
+                )

@@ -1,0 +1,57 @@
+"""Every way to tamper with a ledger is caught under its own name."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ledger.cli import main
+from ledger.verify import verify
+
+FOLDER = Path(__file__).parents[1] / "bad_ledgers"
+CASES = sorted(path.name for path in FOLDER.glob("*_fail"))
+
+
+def lay_out(case: Path, root: Path) -> None:
+    """The good project with one case laid over it."""
+    shutil.copytree(FOLDER / "good", root)
+    removed = case / "remove"
+    for name in removed.read_text().splitlines() if removed.exists() else ():
+        (root / name).unlink()
+    for source in sorted((case / "files").rglob("*")):
+        target = root / source.relative_to(case / "files")
+        if source.is_symlink():
+            target.unlink(missing_ok=True)
+            target.symlink_to(source.readlink())
+        elif source.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target)
+
+
+def test_the_good_ledger_verifies() -> None:
+    """The golden ledger of format version 1 verifies, with its open run as a note and nothing worse."""
+    report = verify(FOLDER / "good")
+    assert report.ok, report.text()
+    assert {(branch.name, branch.size) for branch in report.branches} == {("main", 7), ("side", 3)}
+    assert all(branch.state == "prefix intact, end not pinned" for branch in report.branches)
+    assert [branch.findings for branch in report.branches] == [(), ()]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_bad_ledger_is_refused_with_its_code(case: str, tmp_path: Path, capsys) -> None:
+    """Verification names the broken rule and ends with the exit code of its group."""
+    code, exit_code = (FOLDER / case / "expected").read_text().split()
+    lay_out(FOLDER / case, tmp_path / "root")
+    assert main(["verify", "--root", str(tmp_path / "root"), "--json"]) == int(exit_code)
+    report = json.loads(capsys.readouterr().out)
+    found = [item for branch in report["branches"] for item in branch["findings"]] + report["findings"]
+    assert code in {item["code"] for item in found if item["level"] == "error"}
+    assert not report["ok"]
+
+
+def test_there_is_a_case_for_every_kind_of_tampering(bad_ledgers) -> None:
+    """The folders on the disk are the ones the builder describes."""
+    assert {f"{name}_fail" for name in bad_ledgers.CASES} == set(CASES)
