@@ -1,0 +1,141 @@
+"""Experiments and models, read from ``workflow/config`` and checked before anything runs.
+
+An unknown key, a value of the wrong type, a split outside the model or a prompt longer than its context
+is a :class:`ConfigError` that names the file and the key. The fields are in :mod:`ridgefill.settings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from ridgefill.errors import ConfigError
+from ridgefill.settings import Experiment, ExperimentFile, ModelConfig
+
+__all__ = [
+    "Experiment",
+    "ModelConfig",
+    "check_fits_model",
+    "known_experiments",
+    "known_models",
+    "load_experiment",
+    "load_model",
+    "with_overrides",
+]
+
+MODEL_DIR = Path("workflow/config/models")
+EXPERIMENT_DIR = Path("workflow/config/experiments")
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """Plain YAML that refuses a key given twice instead of keeping the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                line = key.start_mark.line + 1
+                raise ConfigError(f"key {key.value!r} is given again at line {line}; keep one of them")
+            seen.add(key.value)
+        return dict(super().construct_mapping(node, deep))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeyLoader)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        raise ConfigError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: holds {type(data).__name__}, expected a mapping of settings")
+    return data
+
+
+def _checked(kind: type[M], data: Mapping[str, Any], where: str) -> M:
+    try:
+        return kind.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "(whole file)"
+        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        found = "" if first["type"] in {"missing", "value_error"} else f", found {first['input']!r}"
+        raise ConfigError(f"{where}: {key}: {first['msg']}{found}{more}") from None
+
+
+def _known(folder: Path) -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in folder.glob("*.yaml")))
+
+
+def _find(folder: Path, kind: str, name: str) -> Path:
+    known = _known(folder)
+    if name not in known:
+        raise ConfigError(f"unknown {kind} {name!r}; known: {', '.join(known) or f'none in {folder}'}")
+    return folder / f"{name}.yaml"
+
+
+def known_models(root: Path | str = ".") -> tuple[str, ...]:
+    """Names of the models configured under ``root``, sorted."""
+    return _known(Path(root) / MODEL_DIR)
+
+
+def known_experiments(root: Path | str = ".") -> tuple[str, ...]:
+    """Names of the experiments configured under ``root``, sorted."""
+    return _known(Path(root) / EXPERIMENT_DIR)
+
+
+def load_model(name: str, root: Path | str = ".") -> ModelConfig:
+    """Read and check ``workflow/config/models/<name>.yaml``; raises ConfigError."""
+    path = _find(Path(root) / MODEL_DIR, "model", name)
+    model = _checked(ModelConfig, _read(path), str(path))
+    if model.name != name:
+        raise ConfigError(f"{path}: name: is {model.name!r}, expected {name!r} as the file is called")
+    return model
+
+
+def load_experiment(name: str, root: Path | str = ".") -> Experiment:
+    """Read and check ``workflow/config/experiments/<name>.yaml`` against its model; raises ConfigError."""
+    path = _find(Path(root) / EXPERIMENT_DIR, "experiment", name)
+    data = _read(path)
+    _checked(ExperimentFile, data, str(path))
+    experiment = _checked(Experiment, {**data, "name": name}, str(path))
+    check_fits_model(experiment, load_model(experiment.model, root), str(path))
+    return experiment
+
+
+def check_fits_model(experiment: Experiment, model: ModelConfig, where: str) -> None:
+    """Refuse a split outside the model's layers, or a prompt outside its context or inside the tail."""
+    geometry = model.geometry
+    for split in experiment.splits:
+        if not 1 <= split < geometry.layers:
+            raise ConfigError(
+                f"{where}: split {split} is outside {model.name}, expected 1 to {geometry.layers - 1}"
+            )
+    ruler = {f"suites.ruler.lengths {length}": length for length in experiment.suites.ruler.lengths}
+    documents = experiment.suites.documents.prompt_tokens
+    for key, tokens in {**ruler, f"suites.documents.prompt_tokens {documents}": documents}.items():
+        if not experiment.tail < tokens <= geometry.context:
+            raise ConfigError(
+                f"{where}: {key} must exceed the tail ({experiment.tail}) and fit the context of "
+                f"{model.name} ({geometry.context})"
+            )
+
+
+def with_overrides(experiment: Experiment, overrides: Mapping[str, Any]) -> Experiment:
+    """The same experiment with dotted keys replaced, such as ``{"dtype": "bfloat16"}``, checked again."""
+    data = experiment.model_dump(mode="python")
+    for key, value in overrides.items():
+        *parents, last = key.split(".")
+        target: Any = data
+        for parent in parents:
+            target = target.get(parent) if isinstance(target, dict) else None
+        if key == "name" or not isinstance(target, dict) or last not in target:
+            raise ConfigError(f"unknown setting {key!r} to override in {experiment.name}")
+        target[last] = value
+    return _checked(Experiment, data, f"{experiment.name} with overrides {dict(overrides)!r}")
