@@ -1,0 +1,77 @@
+"""The capture: one exact pass over calibration text, reduced to moments for every split at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from ridgefill.errors import TextError
+from ridgefill.models.base import Adapter
+from ridgefill.moments import Moments, chunk_moments, merge
+from ridgefill.passes import run_exact
+
+Progress = Callable[[int], None]
+"""Called with the number of tokens just finished."""
+
+
+def pieces(texts: Iterable[tuple[str, Sequence[int]]], chunk: int, tokens: int) -> Iterator[list[int]]:
+    """Cut tokenised texts into pieces of at most ``chunk`` tokens until ``tokens`` have been given.
+
+    Pieces come round-robin over the texts, so that a small budget still sees every text; a rest shorter than
+    half a chunk is dropped. Raises ``TextError`` for an empty text or when the texts hold too few tokens.
+    """
+    queues = []
+    for name, ids in texts:
+        if not ids:
+            raise TextError(f"text {name} is empty; expected at least one token. Remove it from the sources")
+        queues.append(_cut(ids, chunk))
+    given = 0
+    while queues and given < tokens:
+        for queue in list(queues):
+            piece = next(queue, None)
+            if piece is None:
+                queues.remove(queue)
+                continue
+            piece = piece[: tokens - given]
+            given += len(piece)
+            yield piece
+            if given >= tokens:
+                return
+    if given < tokens:
+        raise TextError(f"the texts hold {given} usable tokens; {tokens} were asked for. Add text or lower the number")
+
+
+def _cut(ids: Sequence[int], chunk: int) -> Iterator[list[int]]:
+    for begin in range(0, len(ids), chunk):
+        piece = list(ids[begin : begin + chunk])
+        if len(piece) >= chunk // 2 or begin == 0:
+            yield piece
+
+
+def capture(
+    adapter: Adapter,
+    texts: Iterable[list[int]],
+    splits: Sequence[int],
+    *,
+    stride: int = 1,
+    progress: Progress = lambda tokens: None,
+) -> Moments:
+    """Moments of all ``splits`` over token pieces, keeping every ``stride``-th position. Raises ``NumericsError``."""
+    total: Moments | None = None
+    for piece in texts:
+        inputs: dict[int, Tensor] = {}
+
+        def keep(layer: int, x: Tensor, inputs: dict[int, Tensor] = inputs) -> None:
+            if layer >= min(splits):
+                inputs[layer] = x[0, ::stride]
+
+        with torch.inference_mode():
+            run_exact(adapter, torch.tensor([piece]), observe=keep)
+            part = chunk_moments(inputs, splits, adapter.layers)
+        total = part if total is None else merge(total, part)
+        progress(len(piece))
+    if total is None:
+        raise TextError("the capture was given no text; expected at least one piece")
+    return total

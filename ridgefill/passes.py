@@ -1,0 +1,132 @@
+"""Passes through the layers: the exact pass over a prompt, and the lower pass that every arm of a split shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from ridgefill.errors import NumericsError, TextError
+from ridgefill.models.base import Adapter
+from ridgefill.models.cache import RowCache
+
+SELECTOR_LAYERS = (3, 7, 11, 15)
+"""Layers whose attention ranks the prefix rows (paper section 2.4); only those below the split count."""
+
+Observer = Callable[[int, Tensor], None]
+"""Called with a layer number and that layer's input ``[1, N, hidden]`` before the layer runs."""
+
+
+@dataclass(frozen=True)
+class LowerPass:
+    """Layers below ``split`` of one prompt, run exactly.
+
+    cache: rows of layers below the split. state: input of the split layer, ``[1, N, hidden]``. window: the
+    positions (first, end) of the question window. window_inputs: layer -> that layer's input on the window rows.
+    seconds: wall clock of the lower layers.
+    """
+
+    split: int
+    tokens: int
+    cache: RowCache
+    state: Tensor
+    window: tuple[int, int]
+    window_inputs: Mapping[int, Tensor]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ExactPass:
+    """All layers of one prompt, run exactly; ``inputs`` holds the layer inputs that were asked for.
+
+    hidden: output of the last layer, ``[1, N, hidden]``. clock[l]: seconds until layer ``l`` began.
+    """
+
+    tokens: int
+    cache: RowCache
+    inputs: Mapping[int, Tensor]
+    hidden: Tensor
+    window: tuple[int, int]
+    window_inputs: Mapping[int, Tensor]
+    clock: tuple[float, ...]
+
+    def lower(self, split: int, tokens: int | None = None) -> LowerPass:
+        """The lower pass of ``split``, shared with this pass: the same tensors, nothing computed again."""
+        below = {layer: x for layer, x in self.window_inputs.items() if layer < split}
+        state = self.inputs[split]
+        return LowerPass(
+            split, tokens or self.tokens, self.cache.lower(split), state, self.window, below, self.clock[split]
+        )
+
+
+def run_exact(
+    adapter: Adapter,
+    ids: Tensor,
+    *,
+    capacity: int | None = None,
+    keep: Collection[int] = (),
+    window: tuple[int, int] | None = None,
+    observe: Observer | None = None,
+) -> ExactPass:
+    """Run every layer on every row of ``ids`` (int64 ``[1, N]``), as the stock model does in one pass.
+
+    keep: layers whose input is kept. window: positions whose inputs to the selector layers are kept
+    (default: the last 64). Raises ``NumericsError`` when the output holds a NaN or infinity.
+    """
+    tokens = _checked_length(ids)
+    window = window or (max(0, tokens - 64), tokens)
+    cache = adapter.new_cache(capacity or tokens)
+    rows = adapter.rows(torch.arange(tokens, device=adapter.device))
+    kept: dict[int, Tensor] = {}
+    windows: dict[int, Tensor] = {}
+    begin, clock = perf_counter(), []
+    x = adapter.embed(ids.to(adapter.device))
+    for layer in range(adapter.layers):
+        clock.append(perf_counter() - begin)
+        if observe is not None:
+            observe(layer, x)
+        if layer in keep:
+            kept[layer] = x
+        if layer in SELECTOR_LAYERS:
+            windows[layer] = x[:, slice(*window)]
+        x = adapter.run_layer(layer, x, rows, cache)
+    clock.append(perf_counter() - begin)
+    require_finite(x, "the output of the last layer")
+    return ExactPass(tokens, cache, kept, x, window, windows, tuple(clock))
+
+
+def run_lower(
+    adapter: Adapter, ids: Tensor, split: int, *, capacity: int | None = None, window: int = 64
+) -> LowerPass:
+    """Run only the layers below ``split`` on ``ids`` (int64 ``[1, N]``): the exact part of a filled prefill."""
+    tokens = _checked_length(ids)
+    span = (max(0, tokens - window), tokens)
+    cache = adapter.new_cache(capacity or tokens)
+    rows = adapter.rows(torch.arange(tokens, device=adapter.device))
+    windows: dict[int, Tensor] = {}
+    begin = perf_counter()
+    x = adapter.embed(ids.to(adapter.device))
+    for layer in range(split):
+        if layer in SELECTOR_LAYERS:
+            windows[layer] = x[:, slice(*span)]
+        x = adapter.run_layer(layer, x, rows, cache)
+    return LowerPass(split, tokens, cache, x, span, windows, perf_counter() - begin)
+
+
+def require_finite(x: Tensor, what: str) -> None:
+    """Raise ``NumericsError`` naming ``what`` when ``x`` holds a NaN or an infinity."""
+    if not bool(torch.isfinite(x).all()):
+        bad = int((~torch.isfinite(x)).sum())
+        raise NumericsError(
+            f"{what} holds {bad} values that are not finite; expected none. Check the model files' checksums, or "
+            "use dtype=float32 if the model overflows in a smaller type."
+        )
+
+
+def _checked_length(ids: Tensor) -> int:
+    if ids.ndim != 2 or ids.shape[0] != 1 or ids.shape[1] == 0:
+        raise TextError(f"a prompt of shape {list(ids.shape)} was given; expected [1, N] with at least one token")
+    return int(ids.shape[1])

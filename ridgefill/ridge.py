@@ -1,0 +1,106 @@
+"""From moments to ridge maps in closed form, and the choice of ``lam`` on held-out text (METHOD section 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ridgefill.errors import NumericsError
+from ridgefill.maps import RidgeMaps
+from ridgefill.moments import Moments
+
+
+@dataclass(frozen=True)
+class Factorised:
+    """One eigendecomposition of a split's Gram matrix, shared by every late layer and every ``lam``.
+
+    values: fp64 ``[d]`` ascending. vectors: fp64 ``[d, d]``. projected: fp64 ``[d, n * d]``, the cross-moments in
+    the eigenbasis.
+    """
+
+    moments: Moments
+    split: int
+    values: Tensor
+    vectors: Tensor
+    projected: Tensor
+
+    def alpha(self, lam: float) -> float:
+        """Penalty ``lam * trace(Gram) / d``."""
+        return lam * float(self.values.sum()) / self.values.numel()
+
+    def condition(self, lam: float) -> float:
+        """Condition number of the penalised system."""
+        alpha = self.alpha(lam)
+        return (float(self.values[-1]) + alpha) / (float(self.values[0]) + alpha)
+
+
+def factorise(moments: Moments, split: int) -> Factorised:
+    """Eigendecomposition of the split's Gram matrix. Raises ``NumericsError`` when the fit would be singular.
+
+    A penalised system can always be factorised, so success proves nothing: the test is on the Gram matrix itself.
+    """
+    gram = moments.gram[split]
+    width = gram.shape[0]
+    if moments.rows <= width:
+        raise NumericsError(
+            f"split {split} was captured on {moments.rows} rows for a map of width {width}; a unique fit needs more "
+            "rows than columns. Raise capture.tokens."
+        )
+    values, vectors = torch.linalg.eigh(gram)
+    # Products were formed in fp32, so eigenvalues below its rounding say nothing.
+    floor = torch.finfo(torch.float32).eps * float(gram.diagonal().median())
+    if not bool(torch.isfinite(values).all()) or float(values[0]) <= floor:
+        raise NumericsError(
+            f"the Gram matrix of split {split} is singular: its smallest eigenvalue is {float(values[0]):.3g} where more "
+            f"than {floor:.3g} is needed. Capture on more varied text, or check for a constant channel."
+        )
+    return Factorised(moments, split, values, vectors, vectors.T @ moments.cross[split])
+
+
+def solve(factors: Factorised, lam: float, *, mapped_split_layer: bool = True) -> RidgeMaps:
+    """Ridge maps of every late layer for one ``lam``, fp64 arithmetic, fp32 weights.
+
+    ``A_l^T = (G + alpha I)^-1 C_l``, ``b_l = mean_l - A_l mean_S``. The split layer's own map (its cross-moment is the
+    Gram matrix itself) is included, as published map files hold one map per late layer.
+    """
+    moments, split = factors.moments, factors.split
+    damped = 1.0 / (factors.values + factors.alpha(lam))
+    transposed = factors.vectors @ (damped[:, None] * factors.projected)
+    width = factors.values.numel()
+    weights: dict[int, Tensor] = {}
+    if mapped_split_layer:
+        weights[split] = (factors.vectors * (factors.values * damped)) @ factors.vectors.T
+    for place, layer in enumerate(moments.targets(split)):
+        weights[layer] = transposed[:, place * width : (place + 1) * width].T
+    biases = {layer: moments.mean[layer] - weight @ moments.mean[split] for layer, weight in weights.items()}
+    return RidgeMaps(
+        split,
+        {layer: weight.float().contiguous() for layer, weight in weights.items()},
+        {layer: bias.float() for layer, bias in biases.items()},
+    )
+
+
+def residual_shares(factors: Factorised, lam: float) -> dict[int, float]:
+    """Share of each target layer's variance that its map leaves unexplained on the calibration rows.
+
+    With ``P`` the projected cross-moments: residual = scatter - sum(P^2 (v + 2 alpha) / (v + alpha)^2).
+    """
+    moments = factors.moments
+    alpha = factors.alpha(lam)
+    gain = (factors.values + 2 * alpha) / (factors.values + alpha).square()
+    explained = (gain[:, None] * factors.projected.square()).sum(0)
+    width = factors.values.numel()
+    shares = {}
+    for place, layer in enumerate(moments.targets(factors.split)):
+        total = float(moments.scatter[layer])
+        part = float(explained[place * width : (place + 1) * width].sum())
+        shares[layer] = (total - part) / total if total > 0 else 0.0
+    return shares
+
+
+def best_lam(lams: Sequence[float], scores: Sequence[float]) -> float:
+    """The ``lam`` with the highest score; ties go to the larger penalty."""
+    return max(zip(scores, lams, strict=True))[1]
