@@ -1,0 +1,99 @@
+# One named target per experiment: snakemake --cores all results/smollm2_split19
+# Stages are in workflow/rules, what they run in workflow/jobs, settings in workflow/config.
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+ROOT = Path(workflow.basedir)
+sys.path.insert(0, str(ROOT))
+
+from workflow.dag import Plan, Refused, experiments, text_sources
+
+
+configfile: ROOT / "workflow/config/workflow.yaml"
+
+
+PLAN = Plan(ROOT, config)
+EXPERIMENTS = experiments(ROOT)
+# Jobs run in the interpreter that runs Snakemake, whatever "python" is on the path.
+PY = sys.executable
+
+
+wildcard_constraints:
+    experiment="|".join(EXPERIMENTS),
+    model=r"[a-z0-9][a-z0-9.-]*",
+    source="|".join(text_sources(ROOT)),
+    unknown=r"[^/]+",
+
+
+def asked(question):
+    """An input or parameter function whose refusal stops the planning with one sentence."""
+
+    def answer(wildcards):
+        try:
+            return question(wildcards)
+        except Refused as refusal:
+            raise WorkflowError(str(refusal)) from None
+
+    return answer
+
+
+# Targets named on the command line are asked about before anything is planned, so that a refusal is one sentence and
+# nothing else. The run rules ask again while planning, and so does every job.
+for target in sys.argv[1:]:
+    if target.startswith("results/"):
+        try:
+            PLAN.admit(target)
+        except Refused as refusal:
+            sys.exit(f"error: {refusal}")
+
+
+include: "workflow/rules/models.smk"
+include: "workflow/rules/texts.smk"
+include: "workflow/rules/capture.smk"
+include: "workflow/rules/fit.smk"
+include: "workflow/rules/arms.smk"
+include: "workflow/rules/report.smk"
+include: "workflow/rules/verify.smk"
+
+
+LEAVES = [
+    "overlap.json",
+    "lam/lam_curve.parquet",
+    "fit/fit_layers.parquet",
+    "maps/SHA256SUMS",
+    "ruler/samples.parquet",
+    "ruler/timings.parquet",
+    "documents/documents.parquet",
+    "documents/tokens.parquet",
+    "documents/timings.parquet",
+    "provenance.json",
+    "verdicts.json",
+    "cells.json",
+    "report.html",
+    "verification.json",
+]
+
+for experiment in EXPERIMENTS:
+
+    rule:
+        name:
+            f"results/{experiment}"
+        localrule: True
+        input:
+            expand("results/{experiment}/{leaf}", experiment=experiment, leaf=LEAVES),
+        message:
+            f"{experiment}: complete"
+
+
+rule default:
+    default_target: True
+    localrule: True
+    input:
+        expand("results/smollm2_split19/{leaf}", leaf=LEAVES),
+    message:
+        "The embedded experiment is complete"

@@ -1,0 +1,52 @@
+"""``python -m workflow.jobs.capture``: one exact pass over calibration text, reduced to moments."""
+
+from __future__ import annotations
+
+import argparse
+
+from ridgefill.suites.documents import calibration
+from workflow.jobs.common import Job, job_from, parser, progress, run_job
+
+MOMENTS = "capture/moments.safetensors"
+
+
+def work(arguments: argparse.Namespace) -> str:
+    """Capture the moments of every split of the experiment."""
+    job = job_from(arguments)
+    import torch
+
+    from ridgefill.capture import capture, pieces
+    from ridgefill.models.load import load_model_folder
+    from ridgefill.moments import save_moments
+
+    torch.set_num_threads(job.threads)
+    experiment, settings = job.experiment, job.experiment.capture
+    with job.attempt("capture", [job.model_folder / "config.json"]) as attempt:
+        loaded = load_model_folder(job.model_folder, job.model, experiment.dtype)
+        texts = token_texts(job, loaded.tokenizer, "calibration")
+        with progress(settings.tokens, "capture", "tokens") as bar:
+            moments = capture(
+                loaded.adapter,
+                pieces(texts, settings.chunk, settings.tokens),
+                experiment.splits,
+                stride=settings.stride,
+                progress=bar.update,
+            )
+        save_moments(job.out / MOMENTS, moments, job.metadata(attempt))
+        attempt.finish([MOMENTS], job.out)
+    return f"capture: moments of splits {', '.join(map(str, moments.splits))} over {moments.rows} rows"
+
+
+def token_texts(job: Job, tokenizer: object, role: str) -> list[tuple[str, list[int]]]:
+    """The frozen texts of one role, tokenised."""
+    texts = calibration(job.experiment.capture.sources, job.texts, role=role)
+    return [(name, tokenizer(text, add_special_tokens=False)["input_ids"]) for name, text in texts]  # type: ignore[operator]
+
+
+def main() -> int:
+    """Entry point."""
+    return run_job(work, parser(__doc__ or ""))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,139 @@
+"""What every job shares: its command line, the experiment it works on, and its ledger attempt."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from ledger.errors import LedgerError
+from ledger.launch import Attempt, Registration, launch
+from ridgefill.config import load_experiment, load_model, with_overrides
+from ridgefill.errors import RidgeFillError
+from ridgefill.settings import Experiment, ModelConfig
+from workflow.gate import allowed, entry_path
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job of one experiment. out: its results folder. model_folder, texts: where files were prepared."""
+
+    root: Path
+    name: str
+    branch: str
+    overrides: dict[str, str]
+    out: Path
+    model_folder: Path
+    texts: Path
+    threads: int
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment with the command line's overrides."""
+        return with_overrides(load_experiment(self.name, self.root), self.overrides)
+
+    @property
+    def model(self) -> ModelConfig:
+        """The experiment's model."""
+        return load_model(self.experiment.model, self.root)
+
+    @property
+    def registration(self) -> Registration:
+        """The registration that allows this job; raises the ledger's refusals."""
+        return allowed(self.root, self.branch, self.experiment.claim, self.overrides)
+
+    def config_sha256(self) -> str:
+        """SHA-256 of the resolved experiment and model configuration."""
+        resolved = {"experiment": self.experiment.model_dump(mode="json"), "model": self.model.model_dump(mode="json")}
+        return hashlib.sha256(json.dumps(resolved, sort_keys=True).encode()).hexdigest()
+
+    @contextmanager
+    def attempt(self, run: str, inputs: Sequence[Path] = ()) -> Iterator[Attempt]:
+        """A registered, leased attempt of ``run``: start before the block, result after it, also on failure."""
+        with launch(
+            self.root, self.branch, self.registration, run, overrides=self.overrides, inputs=list(inputs)
+        ) as attempt:
+            yield attempt
+
+    def metadata(self, attempt: Attempt) -> dict[str, str]:
+        """File metadata of results written under ``attempt``."""
+        start: dict[str, Any] = dict(attempt.start.body or {})
+        return {
+            "git_commit": str((start.get("git") or {}).get("commit", "unknown")),
+            "config_sha256": self.config_sha256(),
+            "ledger_entry": f"{attempt.branch}/{attempt.start.seq}",
+            "registration": entry_path(attempt.registration),
+        }
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """The command line that all jobs of an experiment have in common."""
+    made = argparse.ArgumentParser(description=description)
+    made.add_argument("--experiment", required=True)
+    made.add_argument("--branch", default="local")
+    made.add_argument("--override", action="append", default=[], metavar="KEY=VALUE")
+    made.add_argument("--out", type=Path, required=True)
+    made.add_argument("--model", type=Path, default=Path("models"))
+    made.add_argument("--texts", type=Path, default=Path("texts"))
+    made.add_argument("--threads", type=int, default=1)
+    made.add_argument("--log", type=Path)
+    return made
+
+
+def job_from(arguments: argparse.Namespace) -> Job:
+    """The job that a command line describes."""
+    return Job(
+        Path.cwd(),
+        arguments.experiment,
+        arguments.branch,
+        dict(pair.split("=", 1) for pair in arguments.override),
+        arguments.out,
+        arguments.model,
+        arguments.texts,
+        arguments.threads,
+    )
+
+
+def run_job(work: Callable[[argparse.Namespace], str], command: argparse.ArgumentParser) -> int:
+    """Run ``work`` on the command line; print its last word, or one sentence and an exit code on refusal."""
+    arguments = command.parse_args()
+    log = arguments.log
+    if log:
+        log.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        said, code = work(arguments), 0
+    except (RidgeFillError, LedgerError) as error:
+        said, code = f"error: {error}", error.exit_code
+    except KeyboardInterrupt:
+        said, code = "error: stopped by the user; run the same command again to carry on", 130
+    except MemoryError:
+        said, code = "error: out of memory; lower the lengths in the experiment's configuration or use a larger machine", 9
+    sys.stderr.write(said + "\n")
+    if log:
+        log.write_text(said + "\n", encoding="utf-8")
+    return code
+
+
+def progress(total: int, stage: str, unit: str) -> Any:
+    """A progress bar on the terminal with the time left; in a log file, a line now and then."""
+    quiet = not sys.stderr.isatty()
+    return tqdm(
+        total=total,
+        desc=stage,
+        unit=unit,
+        file=sys.stderr,
+        mininterval=10 if quiet else 0.5,
+        ncols=88,
+        ascii=" =",
+        dynamic_ncols=not quiet,
+        bar_format="{desc:<10} {percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} {unit}, {elapsed} gone, {remaining} left"
+        + ("\n" if quiet else ""),
+    )

@@ -1,0 +1,88 @@
+"""``python -m workflow.jobs.ruler``: needle retrieval of every arm, one exact pass per sample."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from typing import Any
+
+from ridgefill.results import write_table
+from ridgefill.suites.documents import haystack
+from ridgefill.suites.ruler import RulerSample, generate
+from ridgefill.suites.words import load_words
+from ridgefill.texts import find_source, load_sources
+from workflow.jobs.common import Job, job_from, parser, progress, run_job
+
+SAMPLES = "ruler/samples.parquet"
+TIMINGS = "ruler/timings.parquet"
+WORDS = "wonderwords"
+
+
+def work(arguments: argparse.Namespace) -> str:
+    """Evaluate every sample; finished samples of an interrupted run are not computed again."""
+    job = job_from(arguments)
+    from ridgefill.evaluation.ruler import RulerRun, evaluate_sample
+    from workflow.jobs.evaluate import load_bench, maps_inputs, open_parts
+
+    experiment = job.experiment
+    inputs = maps_inputs(job)
+    with job.attempt("ruler", inputs) as attempt:
+        bench = load_bench(job)
+        run = RulerRun(
+            bench.loaded, bench.arms, bench.maps, bench.geometry, experiment.tail, experiment.window,
+            bench.seed_for, {**bench.labels, "source": experiment.suites.ruler.source},
+        )  # fmt: skip
+        samples = make_samples(job, bench.loaded.tokenizer)
+        parts = open_parts(job, "ruler", inputs)
+        rows: list[dict[str, Any]] = []
+        timings: list[dict[str, Any]] = []
+        with progress(len(samples), "ruler", "samples") as bar:
+            for sample in samples:
+                item = f"{sample.task}-{sample.length}-{sample.index}"
+                done = parts.get(item)
+                if done is None:
+                    made = evaluate_sample(run, sample)
+                    done = {"rows": made[0], "timings": made[1]}
+                    parts.put(item, done)
+                rows += done["rows"]
+                timings += done["timings"]
+                bar.update(1)
+        metadata = job.metadata(attempt)
+        write_table(job.out / SAMPLES, "ruler_samples", rows, metadata)
+        write_table(job.out / TIMINGS, "timings", timings, metadata)
+        attempt.finish([SAMPLES, TIMINGS], job.out, published=[SAMPLES, TIMINGS])
+    shutil.rmtree(parts.folder, ignore_errors=True)
+    return f"ruler: {len(samples)} samples under {len(bench.arms)} arms"
+
+
+def make_samples(job: Job, tokenizer: Any) -> list[RulerSample]:
+    """The experiment's samples, in task, length and sample order."""
+    from ridgefill.evaluation.prompts import chat_overhead
+
+    suite = job.experiment.suites.ruler
+    words = load_words(find_source(WORDS, load_sources()), job.texts)
+    essays = "\n".join(haystack(suite.haystack, *suite.essays, job.texts).values())
+    return [
+        sample
+        for length in suite.lengths
+        for task in suite.tasks
+        for sample in generate(
+            task,
+            length,
+            suite.samples,
+            suite.seed,
+            tokenize=lambda text: tokenizer(text, add_special_tokens=False)["input_ids"],
+            words=words,
+            essays=essays,
+            chat_overhead=chat_overhead(tokenizer),
+        )
+    ]
+
+
+def main() -> int:
+    """Entry point."""
+    return run_job(work, parser(__doc__ or ""))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

