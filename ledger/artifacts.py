@@ -63,9 +63,7 @@ def check_outputs(root: Path, world: World, branch: str) -> Iterator[Finding]:
             continue
         except OSError:
             if branch == MAIN and output.published:
-                yield error(
-                    "output_missing", output.result, f"{experiment}/{path} is published but not there"
-                )
+                yield error("output_missing", output.result, f"{experiment}/{path} is published but not there")
             else:
                 absent.setdefault(output.result, []).append(path)
             continue
@@ -73,9 +71,7 @@ def check_outputs(root: Path, world: World, branch: str) -> Iterator[Finding]:
             continue
         standing = [other[experiment, path] for other in others if (experiment, path) in other]
         if branch != MAIN and any(item.sha256 == found for item in standing):
-            yield note(
-                "superseded", output.result, f"{experiment}/{path} is now that of another branch's run"
-            )
+            yield note("superseded", output.result, f"{experiment}/{path} is now that of another branch's run")
         else:
             yield error(
                 "output_changed",
@@ -102,9 +98,7 @@ def check_configs(root: Path, world: World, branch: str) -> Iterator[Finding]:
         if changes and branch == MAIN and entry.leaf in under:
             yield error("config_drift", entry.seq, f"{changes}, yet its results are published")
         elif changes:
-            yield note(
-                "config_changed", entry.seq, f"{changes}; this registration can launch no run any more"
-            )
+            yield note("config_changed", entry.seq, f"{changes}; this registration can launch no run any more")
 
 
 def check_published(root: Path, world: World) -> Iterator[Finding]:

@@ -8,9 +8,7 @@ from ledger.shapes import Check, array, nullable, record, table, text
 
 _pinned = record({"path": safe_path, "sha256": shapes.sha256})
 _input = record({"path": safe_path, "sha256": shapes.sha256, "bytes": shapes.natural})
-_output = record(
-    {"path": safe_path, "sha256": shapes.sha256, "bytes": shapes.natural, "published": shapes.boolean}
-)
+_output = record({"path": safe_path, "sha256": shapes.sha256, "bytes": shapes.natural, "published": shapes.boolean})
 _commit = shapes.matching("[0-9a-f]{40,64}", "a git commit")
 _seed = shapes.matching("0|[1-9][0-9]{0,18}", "a seed in decimal digits")
 _common: dict[str, Check] = {"origin": shapes.origin, "time": shapes.utc_time}

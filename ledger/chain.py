@@ -63,9 +63,7 @@ class _Reader:
                 self._read_entry(seq)
             else:
                 self.findings.append(error("missing_entry", seq, "the entry is missing from the sequence"))
-        return Chain(
-            self.path, self.origin or "?", tuple(self.leaves), tuple(self.entries), tuple(self.findings)
-        )
+        return Chain(self.path, self.origin or "?", tuple(self.leaves), tuple(self.entries), tuple(self.findings))
 
     def _read_entry(self, seq: int) -> None:
         previous = self.leaves[-1] if self.leaves else None
@@ -94,12 +92,8 @@ class _Reader:
 
     def _read_body(self, seq: int, header: dict[str, object]) -> dict[str, object] | None:
         commit = str(header["body_commit"])
-        body = _read_first(
-            folders.body_path(self.path, seq), folders.staged_path(self.path, folders.BODIES, commit)
-        )
-        salt = _read_first(
-            folders.salt_path(self.path, seq), folders.staged_path(self.path, folders.SALTS, commit)
-        )
+        body = _read_first(folders.body_path(self.path, seq), folders.staged_path(self.path, folders.BODIES, commit))
+        salt = _read_first(folders.salt_path(self.path, seq), folders.staged_path(self.path, folders.SALTS, commit))
         if body is None and salt is None:
             self.findings.append(note("withheld", seq, "its body is withheld"))
             return None

@@ -128,9 +128,7 @@ def _register(arguments: argparse.Namespace) -> int:
     print(f"  runs       {', '.join(run['id'] for run in body['claim']['runs'])}")
     print(f"  predicts   {', '.join(p['id'] for p in body['claim']['predictions']) or 'nothing'}")
     print(f"next: snakemake --cores all results/{body['experiment']}")
-    print(
-        f"then: ledger verify; to read the entry again: ledger show {entry.seq} --branch {arguments.branch}"
-    )
+    print(f"then: ledger verify; to read the entry again: ledger show {entry.seq} --branch {arguments.branch}")
     return 0
 
 

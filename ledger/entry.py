@@ -71,9 +71,7 @@ def parse_header(data: bytes) -> dict[str, Any]:
         raise FormatError("bad_version", f"found format version {value['version']}, expected {VERSION}")
     _header(value, "header")
     if value["kind"] not in BODY_CHECKS:
-        raise FormatError(
-            "unknown_kind", f"found the kind {value['kind']!r}, expected one of {', '.join(BODY_CHECKS)}"
-        )
+        raise FormatError("unknown_kind", f"found the kind {value['kind']!r}, expected one of {', '.join(BODY_CHECKS)}")
     if (value["grade"] is not None) != (value["kind"] == "register"):
         raise FormatError("bad_value", f"found grade {value['grade']!r} on a {value['kind']} entry")
     header: dict[str, Any] = value

@@ -49,9 +49,7 @@ class Attempt:
         """The 63-bit seed of this run, derived from the registration and recorded in ``start``."""
         return int((self.start.body or {})["seed"])
 
-    def finish(
-        self, outputs: Sequence[Path | str], base: Path, published: Sequence[Path | str] = ()
-    ) -> Entry:
+    def finish(self, outputs: Sequence[Path | str], base: Path, published: Sequence[Path | str] = ()) -> Entry:
         """Hash the outputs and append ``result`` with status ok.
 
         ``outputs`` are files below ``base``, relative to it or absolute; ``published`` names those among

@@ -50,9 +50,7 @@ def _lock(path: Path, run: str) -> int:
         except BlockingIOError:
             holder = _holder(descriptor)
             os.close(descriptor)
-            raise Busy(
-                f"another attempt of {run} is running ({holder}); wait for it to end, or stop it"
-            ) from None
+            raise Busy(f"another attempt of {run} is running ({holder}); wait for it to end, or stop it") from None
         except OSError:
             os.close(descriptor)
             raise

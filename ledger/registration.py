@@ -64,8 +64,7 @@ def pin(root: Path, claim_path: Path, absent: str | None = None) -> Pinned:
                 configs[config] = absent
                 continue
             raise ClaimError(
-                f"{name}: the pinned config {config} cannot be read ({failure.strerror}); "
-                "create it or correct the path"
+                f"{name}: the pinned config {config} cannot be read ({failure.strerror}); create it or correct the path"
             ) from None
     return Pinned(claim, name, hash_file(path)[0], configs)
 
@@ -142,9 +141,7 @@ def check_allowed(registration: Registration, run_id: str, overrides: Mapping[st
     claim = registration.claim
     if claim.run(run_id) is None:
         known = ", ".join(run.id for run in claim.runs)
-        raise NotInClaim(
-            f"the claim {registration.claim_path} has no run {run_id!r}, expected one of {known}"
-        )
+        raise NotInClaim(f"the claim {registration.claim_path} has no run {run_id!r}, expected one of {known}")
     for key, value in overrides.items():
         allowed = claim.overrides.get(key, ())
         if value not in allowed:

@@ -101,9 +101,7 @@ def verify(root: Path, branches: Sequence[str] | None = None) -> Report:
             listed = ", ".join(known) or "none"
             raise NoLedger(f"there is no ledger branch {name!r} in {ledger_home(root)} (found: {listed})")
     if not known:
-        raise NoLedger(
-            f"there is no ledger in {ledger_home(root)}; type `ledger init` to open one, or pass --root"
-        )
+        raise NoLedger(f"there is no ledger in {ledger_home(root)}; type `ledger init` to open one, or pass --root")
     world = World({name: read_chain(branch_path(root, name)) for name in known})
     chosen = [name for name in known if branches is None or name in branches]
     general = [*_copies(world), *(check_published(root, world) if branches is None else ())]

@@ -39,9 +39,7 @@ def _summary(entry: Entry) -> str:
         settings = "".join(f" {key}={value}" for key, value in sorted(body["overrides"].items()))
         return f"{name}{settings} (registered as #{body['registration']['seq']})"
     count = len(body["outputs"])
-    outcome = (
-        f"{count} output{'s'[: count != 1]}" if body["status"] == "ok" else body["message"].split("\n")[0]
-    )
+    outcome = f"{count} output{'s'[: count != 1]}" if body["status"] == "ok" else body["message"].split("\n")[0]
     return f"{body['status']} for #{body['start']['seq']}: {outcome}"
 
 
@@ -60,9 +58,7 @@ def log_table(entries: Sequence[Entry], width: int = 0) -> str:
         for entry in entries
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    lines = [
-        "  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[5]]) for row in rows
-    ]
+    lines = ["  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[5]]) for row in rows]
     return "\n".join(line if not width or len(line) <= width else line[: width - 1] + "…" for line in lines)
 
 
@@ -116,8 +112,6 @@ def _lines(value: Any, indent: str) -> list[str]:
             lines.append(f"{indent}{key}")
             lines += ["  ".join([f"{indent} ", *(str(cell) for cell in row.values())]) for row in item]
         else:
-            shown = (
-                "-" if item in (None, "", [], {}) else str(item).rstrip("\n").replace("\n", f"\n{indent}    ")
-            )
+            shown = "-" if item in (None, "", [], {}) else str(item).rstrip("\n").replace("\n", f"\n{indent}    ")
             lines.append(f"{indent}{key}  {shown}")
     return lines

@@ -114,9 +114,7 @@ def check_fits_model(experiment: Experiment, model: ModelConfig, where: str) -> 
     geometry = model.geometry
     for split in experiment.splits:
         if not 1 <= split < geometry.layers:
-            raise ConfigError(
-                f"{where}: split {split} is outside {model.name}, expected 1 to {geometry.layers - 1}"
-            )
+            raise ConfigError(f"{where}: split {split} is outside {model.name}, expected 1 to {geometry.layers - 1}")
     ruler = {f"suites.ruler.lengths {length}": length for length in experiment.suites.ruler.lengths}
     documents = experiment.suites.documents.prompt_tokens
     for key, tokens in {**ruler, f"suites.documents.prompt_tokens {documents}": documents}.items():

@@ -42,9 +42,7 @@ def decode_greedy(
     """
     outputs: list[list[int]] = [[] for _ in caches]
     alive = set(range(len(caches)))
-    batch = _Batch(
-        stack(caches, prompt_tokens), list(alive), [list(c.start) for c in caches], first_logits.argmax(-1)
-    )
+    batch = _Batch(stack(caches, prompt_tokens), list(alive), [list(c.start) for c in caches], first_logits.argmax(-1))
     for step in range(new_tokens):
         _collect(batch, outputs, alive, stop_ids, finished)
         if not alive or step + 1 == new_tokens:

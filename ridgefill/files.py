@@ -30,7 +30,7 @@ def replacing(path: Path) -> Iterator[Path]:
         _sync(path.parent)
     except OSError as error:
         raise ResultsError(
-            f"{path} could not be written ({error.strerror or error}); free space or fix its permissions, then run again"
+            f"{path} could not be written ({error.strerror or error}); free space or fix permissions, then run again"
         ) from error
     finally:
         if temporary.is_dir():

@@ -60,11 +60,12 @@ def cache_write_cosines(
 
 
 def mean_write_cosine(rows: Iterable[CosineRow], split: int, lam: float) -> float:
-    """The selection score: mean over late layers of the key and value cosines."""
-    scores = [
-        row.cosine for row in rows if (row.split, row.lam) == (split, lam) and row.component in ("key", "value")
-    ]
-    return sum(scores) / len(scores)
+    """The selection score: mean over late layers of the key and value cosines.
+
+    1 when no layer is predicted (a split at the last layer): any ``lam`` writes the same cache then.
+    """
+    scores = [row.cosine for row in rows if (row.split, row.lam) == (split, lam) and row.component in ("key", "value")]
+    return sum(scores) / len(scores) if scores else 1.0
 
 
 def _cosine_sum(a: Tensor, b: Tensor) -> float:

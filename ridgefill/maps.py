@@ -92,12 +92,26 @@ def load_maps(folder: Path, *, architecture: Mapping[str, Any] | None = None) ->
     for name in sorted(listed):
         layer = int(name.removeprefix("proj.L").removesuffix(".safetensors"))
         tensors = load_safetensors(_checked(folder / name, manifest["files"][name]))
-        weights[layer], biases[layer] = tensors[f"proj.{layer}.weight"], tensors[f"proj.{layer}.bias"]
+        weights[layer], biases[layer] = _pair(folder / name, tensors, layer, manifest["architecture"])
     late = set(range(split, int(manifest["architecture"]["layers"])))
     if set(weights) != late:
         layers = ", ".join(str(layer) for layer in sorted(set(weights) ^ late))
         raise MapError(f"{folder} has missing or extra maps for layers {layers}; expected one per layer from {split}")
     return RidgeMaps(split, weights, biases)
+
+
+def _pair(
+    path: Path, tensors: Mapping[str, Tensor], layer: int, architecture: Mapping[str, Any]
+) -> tuple[Tensor, Tensor]:
+    """The layer's weight and bias, their shapes checked against the architecture they claim to fit."""
+    weight, bias = tensors.get(f"proj.{layer}.weight"), tensors.get(f"proj.{layer}.bias")
+    width = int(architecture["hidden"])
+    if weight is None or bias is None or weight.shape != (width, width) or bias.shape != (width,):
+        found = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in sorted(tensors.items()))
+        raise MapError(
+            f"{path} holds {found}; expected proj.{layer}.weight [{width}, {width}] and proj.{layer}.bias [{width}]"
+        )
+    return weight, bias
 
 
 def _layer_bytes(maps: RidgeMaps, layer: int) -> bytes:
@@ -139,6 +153,6 @@ def _require_same(stored: Mapping[str, Any], model: Mapping[str, Any], folder: P
     for key in sorted(set(stored) | set(model)):
         if key != "model" and stored.get(key) != model.get(key):
             raise MapError(
-                f"the maps in {folder} were fitted for {key} {stored.get(key)!r}, but the model has {model.get(key)!r}; "
+                f"the maps in {folder} are for {key} {stored.get(key)!r}, but the model has {model.get(key)!r}; "
                 "use maps fitted for this model"
             )

@@ -136,9 +136,7 @@ class Measures:
         used = {key: value for key, value in parameters.items() if f"${key}" in sql}
         return self.connection.execute(sql, used).fetchall()
 
-    def statistic(
-        self, metric: str, arm: str, baseline: str | None, split: int, subset: str | None = None
-    ) -> Stat:
+    def statistic(self, metric: str, arm: str, baseline: str | None, split: int, subset: str | None = None) -> Stat:
         """``metric`` of ``arm``, or its paired difference to ``baseline``, at ``split``.
 
         ``subset`` narrows to one task, one length in tokens, or one domain. The set of items is that of the

@@ -79,9 +79,7 @@ def merge(a: Moments, b: Moments) -> Moments:
     weight = a.rows * b.rows / rows
     shift = {layer: b.mean[layer] - a.mean[layer] for layer in a.mean}
     mean = {layer: a.mean[layer] + shift[layer] * (b.rows / rows) for layer in a.mean}
-    scatter = {
-        layer: a.scatter[layer] + b.scatter[layer] + weight * shift[layer].square().sum() for layer in a.mean
-    }
+    scatter = {layer: a.scatter[layer] + b.scatter[layer] + weight * shift[layer].square().sum() for layer in a.mean}
     gram, cross = {}, {}
     for split in a.splits:
         later = torch.cat([shift[layer] for layer in a.targets(split)] or [shift[split][:0]])
@@ -116,6 +114,8 @@ def load_moments(path: Path) -> Moments:
         raise ResultsError(f"{path} is not a readable moments file ({error}); delete it and capture again") from error
     except Exception as error:  # safetensors raises its own type, which is not exported
         raise ResultsError(f"{path} is damaged ({error}); delete it and capture again") from error
+    if not header or not {"layers", "splits", "rows"} <= header.keys():
+        raise ResultsError(f"{path} is no moments file: it lacks the header that a capture writes; capture again")
     groups: dict[str, dict[int, Tensor]] = {"mean": {}, "scatter": {}, "gram": {}, "cross": {}}
     for name, value in tensors.items():
         group, number = name.split(".")

@@ -98,9 +98,7 @@ def run_exact(
     return ExactPass(tokens, cache, kept, x, window, windows, tuple(clock))
 
 
-def run_lower(
-    adapter: Adapter, ids: Tensor, split: int, *, capacity: int | None = None, window: int = 64
-) -> LowerPass:
+def run_lower(adapter: Adapter, ids: Tensor, split: int, *, capacity: int | None = None, window: int = 64) -> LowerPass:
     """Run only the layers below ``split`` on ``ids`` (int64 ``[1, N]``): the exact part of a filled prefill."""
     tokens = _checked_length(ids)
     span = (max(0, tokens - window), tokens)

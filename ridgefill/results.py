@@ -36,9 +36,7 @@ _TYPES = {
 
 def _schema(**columns: str) -> pa.Schema:
     """``name="type"`` or ``name="type?"`` for a column that may be NULL."""
-    return pa.schema(
-        [pa.field(n, _TYPES[t.rstrip("?")], nullable=t.endswith("?")) for n, t in columns.items()]
-    )
+    return pa.schema([pa.field(n, _TYPES[t.rstrip("?")], nullable=t.endswith("?")) for n, t in columns.items()])
 
 
 SCHEMAS: dict[str, pa.Schema] = {
@@ -91,9 +89,7 @@ def write_json(path: Path, value: Any) -> None:
     try:
         text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
     except ValueError as error:
-        raise NumericsError(
-            f"a NaN or infinity would have gone into {path}; store null and a status"
-        ) from error
+        raise NumericsError(f"a NaN or infinity would have gone into {path}; store null and a status") from error
     write_text(path, text + "\n")
 
 
@@ -104,14 +100,10 @@ def read_json(path: Path) -> Any:
     except FileNotFoundError as error:
         raise ResultsError(f"{path} does not exist; run the experiment that makes it first") from error
     except (OSError, ValueError) as error:
-        raise ResultsError(
-            f"{path} is not readable JSON ({error}); delete it and run its step again"
-        ) from error
+        raise ResultsError(f"{path} is not readable JSON ({error}); delete it and run its step again") from error
 
 
-def write_table(
-    path: Path, schema_name: str, rows: Sequence[Mapping[str, Any]], metadata: Mapping[str, str]
-) -> None:
+def write_table(path: Path, schema_name: str, rows: Sequence[Mapping[str, Any]], metadata: Mapping[str, str]) -> None:
     """Write ``rows`` as one Parquet file of schema ``schema_name``, atomically.
 
     ``metadata`` must give ``git_commit``, ``config_sha256`` and ``ledger_entry`` (strings; other string
@@ -121,9 +113,7 @@ def write_table(
     schema = _known(schema_name)
     missing = [key for key in METADATA_KEYS if key not in metadata]
     if missing:
-        raise ResultsError(
-            f"{path}: the file metadata lacks {missing}; expected at least {list(METADATA_KEYS)}"
-        )
+        raise ResultsError(f"{path}: the file metadata lacks {missing}; expected at least {list(METADATA_KEYS)}")
     columns = {name: _column(path, schema.field(name), rows) for name in schema.names}
     for index, row in enumerate(rows):
         unknown = set(row) - set(schema.names)
@@ -151,9 +141,7 @@ def read_table(path: Path, schema_name: str) -> pa.Table:
     schema = _known(schema_name)
     path = Path(path)
     if not path.is_file():
-        raise ResultsError(
-            f"{path} does not exist; run the step that writes it (the experiment is not complete)"
-        )
+        raise ResultsError(f"{path} does not exist; run the step that writes it (the experiment is not complete)")
     try:
         # partitioning=None: a results folder named split=19 must not grow a column.
         table = pq.read_table(path, partitioning=None)
@@ -184,9 +172,7 @@ def read_folder(results_dir: Path) -> dict[str, pa.Table]:
     """Every Parquet file of a results folder by its relative path, each checked against its schema."""
     root = Path(results_dir)
     if not root.is_dir():
-        raise ResultsError(
-            f"{root} is not a results folder; expected a folder such as results/smollm2_split19"
-        )
+        raise ResultsError(f"{root} is not a results folder; expected a folder such as results/smollm2_split19")
     return {name: read_table(root / name, schema) for name, schema in FILES.items()}
 
 
@@ -201,9 +187,7 @@ def connect(results_dir: Path) -> duckdb.DuckDBPyConnection:
     connection.execute("SET TimeZone='UTC'")
     folder = str(root).replace("'", "''")
     # The views name files relative to the folder, so the same text works in `duckdb -init views.sql`.
-    connection.execute(
-        VIEWS_SQL.read_text(encoding="utf-8").replace("read_parquet('", f"read_parquet('{folder}/")
-    )
+    connection.execute(VIEWS_SQL.read_text(encoding="utf-8").replace("read_parquet('", f"read_parquet('{folder}/"))
     return connection
 
 
@@ -220,9 +204,7 @@ def _describe(schema: pa.Schema) -> str:
 def _check_metadata(path: Path, found: Mapping[str, str]) -> None:
     missing = [key for key in ("schema_version", *METADATA_KEYS) if key not in found]
     if missing:
-        raise ResultsError(
-            f"{path}: the file metadata lacks {missing}; it was not written by ridgefill.results"
-        )
+        raise ResultsError(f"{path}: the file metadata lacks {missing}; it was not written by ridgefill.results")
     if found["schema_version"] != SCHEMA_VERSION:
         raise ResultsError(
             f"{path} has schema version {found['schema_version']}, expected {SCHEMA_VERSION}; rerun its step"
@@ -247,7 +229,5 @@ def _column(path: Path, field: pa.Field, rows: Sequence[Mapping[str, Any]]) -> p
         finite = pc.fill_null(pc.is_finite(column), True).to_numpy(zero_copy_only=False)
         if not finite.all():
             index = int(finite.argmin())
-            raise NumericsError(
-                f"{path}: row {index} has {field.name} = {values[index]}; store NULL and a status"
-            )
+            raise NumericsError(f"{path}: row {index} has {field.name} = {values[index]}; store NULL and a status")
     return column

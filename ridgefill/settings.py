@@ -184,9 +184,7 @@ class DocumentSuite(Frozen):
     @model_validator(mode="after")
     def _room_to_score(self) -> Self:
         if self.scored_tokens >= self.prompt_tokens:
-            raise ValueError(
-                f"scored_tokens ({self.scored_tokens}) must be below prompt_tokens ({self.prompt_tokens})"
-            )
+            raise ValueError(f"scored_tokens ({self.scored_tokens}) must be below prompt_tokens ({self.prompt_tokens})")
         return self
 
 

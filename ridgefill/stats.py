@@ -102,9 +102,7 @@ def binomial_floor(n: int) -> float:
 def sign_test(wins: int, losses: int) -> float:
     """Exact two-sided p-value of ``wins`` against ``losses`` discordant pairs; ties are left out before."""
     if wins < 0 or losses < 0:
-        raise NumericsError(
-            f"the sign test was given {wins} wins and {losses} losses; expected counts from 0"
-        )
+        raise NumericsError(f"the sign test was given {wins} wins and {losses} losses; expected counts from 0")
     pairs = wins + losses
     tail = sum(math.comb(pairs, k) for k in range(min(wins, losses) + 1))
     return min(1.0, float(Fraction(2 * tail, 2**pairs)))
@@ -200,21 +198,15 @@ def _keys(strata: Strata, n: int) -> tuple[Any, ...]:
 def _differences(a: ArrayLike, b: ArrayLike) -> Floats:
     left, right = _checked(a, "first arm"), _checked(b, "second arm")
     if left.size != right.size:
-        raise NumericsError(
-            f"arms of {left.size} and {right.size} items cannot be paired; expected the same items"
-        )
+        raise NumericsError(f"arms of {left.size} and {right.size} items cannot be paired; expected the same items")
     return np.round(left - right, VALUE_DECIMALS)
 
 
 def _checked(values: ArrayLike, what: str) -> Floats:
     items = np.asarray(values, dtype=np.float64)
     if items.ndim != 1 or items.size == 0:
-        raise NumericsError(
-            f"{what}: found shape {list(items.shape)}, expected a list of at least one number"
-        )
+        raise NumericsError(f"{what}: found shape {list(items.shape)}, expected a list of at least one number")
     bad = int(np.count_nonzero(~np.isfinite(items)))
     if bad:
-        raise NumericsError(
-            f"{what}: {bad} of {items.size} values are NaN or infinite; leave such items out first"
-        )
+        raise NumericsError(f"{what}: {bad} of {items.size} values are NaN or infinite; leave such items out first")
     return np.round(items, VALUE_DECIMALS)

@@ -229,16 +229,12 @@ def _publish(source: Source, staged: Path, target: Path) -> None:
     except OSError:
         # Another process unpacked the same source meanwhile; its copy is as good as ours.
         if not _is_complete(source, target):
-            raise TextError(
-                f"could not move the unpacked source to {target}; check its permissions"
-            ) from None
+            raise TextError(f"could not move the unpacked source to {target}; check its permissions") from None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Fetch the named sources into the cache; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m ridgefill.texts", description="fetch pinned text sources"
-    )
+    parser = argparse.ArgumentParser(prog="python -m ridgefill.texts", description="fetch pinned text sources")
     parser.add_argument("names", nargs="+", metavar="NAME", help="source names from the sources file")
     parser.add_argument("--cache", type=Path, default=Path("texts"), help="folder for unpacked sources")
     parser.add_argument("--sources", type=Path, default=SOURCES, help="the sources file")

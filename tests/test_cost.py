@@ -61,9 +61,7 @@ def test_crossovers_need_the_map_of_the_split_layer():
     assert math.ceil(cost.crossover_with_pop(LLAMA, 20, TAIL, mapped_split_layer=False) / 100) == 445
 
 
-@pytest.mark.parametrize(
-    ("split", "tokens", "ratio"), [(13, 32768, 0.759), (22, 32768, 1.042), (22, 65536, 0.994)]
-)
+@pytest.mark.parametrize(("split", "tokens", "ratio"), [(13, 32768, 0.759), (22, 32768, 1.042), (22, 65536, 0.994)])
 def test_ratios_to_pop_are_the_published_ones(split, tokens, ratio):
     """Qwen3-8B with a 4,096-token tail, K meaning 1,024 in the lengths."""
     macs = cost.fill_macs(QWEN3, tokens=tokens, split=split, tail=TAIL)
@@ -101,9 +99,7 @@ def test_closed_form_equals_counting_row_by_row(data, g, fill, mapped):
 @given(small_geometry, st.integers(1, 30), st.integers(0, 5), st.sampled_from(["ridge", "identity", "none"]))
 def test_prompt_within_the_tail_costs_exact(g, tokens, extra, fill):
     """With no row to fill, every arm is exact prefill."""
-    assert cost.fill_macs(g, tokens=tokens, split=1, tail=tokens + extra, fill=fill) == cost.exact_macs(
-        g, tokens
-    )
+    assert cost.fill_macs(g, tokens=tokens, split=1, tail=tokens + extra, fill=fill) == cost.exact_macs(g, tokens)
 
 
 def test_running_every_prefix_row_costs_exact():
@@ -120,10 +116,7 @@ def test_matched_tail_is_the_closest_one(g, tokens, data):
     split = data.draw(st.integers(1, g.layers - 1))
     target = cost.fill_macs(g, tokens=tokens, split=split, tail=data.draw(st.integers(1, tokens)))
     tail, residual = cost.match_no_fill_tail(g, tokens, split, target)
-    gaps = [
-        cost.fill_macs(g, tokens=tokens, split=split, tail=t, fill="none") - target
-        for t in range(1, tokens + 1)
-    ]
+    gaps = [cost.fill_macs(g, tokens=tokens, split=split, tail=t, fill="none") - target for t in range(1, tokens + 1)]
     assert residual == gaps[tail - 1]
     assert abs(residual) == min(abs(gap) for gap in gaps)
 

@@ -33,7 +33,7 @@ def _parsed(path: Path) -> ast.Module:
 
 
 def _file(name: str, root: Path) -> Path | None:
-    if name.split(".")[0] not in PACKAGES:
+    if name.split(".", maxsplit=1)[0] not in PACKAGES:
         return None
     base = root.joinpath(*name.split("."))
     for path in (base.with_suffix(".py"), base / "__init__.py"):

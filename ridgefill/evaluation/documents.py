@@ -78,9 +78,7 @@ def evaluate_document(run: DocumentRun, name: str, domain: str, text: str, seed:
         cut_loss = log_likelihood(adapter, cut.hidden[:, run.tail - 1 : -1], targets)
         done: list[ArmRun] = []
         losses: list[list[float]] = []
-        for arm_run in run_arms(
-            adapter, exact, run.arms, run.maps, run.geometry, seed=seed, tokens=tokens
-        ):
+        for arm_run in run_arms(adapter, exact, run.arms, run.maps, run.geometry, seed=seed, tokens=tokens):
             losses.append(log_likelihood(adapter, arm_run.hidden[:, :-1], targets).tolist())
             done.append(arm_run)
     novel = novel_mask(ids)[tokens:total]

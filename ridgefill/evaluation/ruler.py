@@ -57,10 +57,7 @@ def evaluate_sample(run: RulerRun, sample: RulerSample) -> tuple[list[Row], list
         )  # fmt: skip
         outputs = _decode(run, sample, done, tokens)
     region = filled_region(locate_needles(sample, prompt.text, prompt.offsets), tokens, run.tail)
-    rows = [
-        _row(run, sample, prompt, region, arm_run, output)
-        for arm_run, output in zip(done, outputs, strict=True)
-    ]
+    rows = [_row(run, sample, prompt, region, arm_run, output) for arm_run, output in zip(done, outputs, strict=True)]
     return rows, timing_rows("ruler", item, done, exact.clock[-1])
 
 

@@ -41,7 +41,9 @@ class RowCache:
             raise NumericsError(f"layer {layer} of the cache was read before any row was written to it")
         if stop > self.capacity:
             # Assigning one row past the end broadcasts to nothing, so the row would vanish without a word.
-            raise NumericsError(f"the cache holds {self.capacity} rows, but row {stop - 1} was used; give it more capacity")
+            raise NumericsError(
+                f"the cache holds {self.capacity} rows, but row {stop - 1} was used; give it more capacity"
+            )
         rows = slice(self.start[layer], stop)
         return key[:, :, rows], value[:, :, rows]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+from transformers.utils import logging as transformers_logging
 
 from ridgefill.errors import ModelError
 from ridgefill.files import replacing, sha256_file, write_text
@@ -37,11 +38,18 @@ class Loaded:
         return {**self.adapter.fingerprint, "tokenizer_sha256": self.tokenizer_sha256}
 
 
+def _quiet() -> None:
+    """The jobs have one progress bar of their own; transformers' bars for millisecond steps would bury it."""
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+
+
 def convert_gguf(gguf: Path, folder: Path) -> None:
     """Write a GGUF's weights and tokenizer as a plain safetensors folder (fp32), complete or not at all.
 
     Loading a GGUF dequantises every tensor, which takes longer than a whole capture starts up; so it is done once.
     """
+    _quiet()
     try:
         tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
         loaded = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
@@ -67,6 +75,7 @@ def load_model_folder(folder: Path, model: ModelConfig, dtype: str) -> Loaded:
             f"model {model.name} is of family {model.family}, which has no adapter yet; adapters: {', '.join(ADAPTERS)}"
         )
     _check_files(folder)
+    _quiet()
     try:
         config = AutoConfig.from_pretrained(folder)
         _check_geometry(config, model, folder)
@@ -77,7 +86,9 @@ def load_model_folder(folder: Path, model: ModelConfig, dtype: str) -> Loaded:
     except ModelError:
         raise
     except Exception as error:
-        raise ModelError(f"{folder} could not be loaded as {model.name} ({error}); delete it to build it again") from error
+        raise ModelError(
+            f"{folder} could not be loaded as {model.name} ({error}); delete it to build it again"
+        ) from error
     if absent := sorted(report["missing_keys"]):
         raise ModelError(
             f"the weights in {folder} lack {len(absent)} tensors, among them {absent[0]}; fetch the model's files again"
@@ -114,6 +125,10 @@ def _check_geometry(config: Any, model: ModelConfig, folder: Path) -> None:
         "hidden": (config.hidden_size, geometry.hidden),
         "heads": (config.num_attention_heads, geometry.heads),
         "kv_heads": (config.num_key_value_heads, geometry.kv_heads),
+        "head_dim": (
+            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
+            geometry.head_dim,
+        ),
         "intermediate": (config.intermediate_size, geometry.intermediate),
         "vocab": (config.vocab_size, geometry.vocab),
     }

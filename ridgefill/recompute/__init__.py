@@ -68,9 +68,7 @@ def recompute(results_dir: Path | str) -> Report:
     ]
     for name, layout in document["tables"].items():
         for suffix, check in _FORMATS.items():
-            checks.append(
-                (f"tables/{name}{suffix}", check(root / "tables" / f"{name}{suffix}", layout, cells))
-            )
+            checks.append((f"tables/{name}{suffix}", check(root / "tables" / f"{name}{suffix}", layout, cells)))
     files = len(checks)
     checks += [("rows", wrong_scores(data)), ("files", compare.changed_files(root, document))]
     found = chain.from_iterable((Mismatch(file, *each) for each in check) for file, check in checks)
@@ -86,9 +84,7 @@ _FORMATS: dict[str, Callable[[Path, Sequence[Sequence[object]], Cells], Iterator
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the counts and each mismatch, write ``verification.json``; 0 when everything agrees, else 1."""
     parser = argparse.ArgumentParser(prog="ridgefill recompute", description=recompute.__doc__)
-    parser.add_argument(
-        "results", type=Path, help="a rendered results folder, such as results/smollm2_split19"
-    )
+    parser.add_argument("results", type=Path, help="a rendered results folder, such as results/smollm2_split19")
     arguments = parser.parse_args(argv)
     try:
         report = recompute(arguments.results)
@@ -108,9 +104,7 @@ def describe(report: Report) -> str:
     if hidden > 0:
         lines.append(f"  and {hidden} more in verification.json")
     outcome = f"{len(report.mismatches)} mismatches" if report.mismatches else "all agree"
-    return "\n".join(
-        [*lines, f"{report.cells} numbers recomputed, compared in {report.files} files: {outcome}\n"]
-    )
+    return "\n".join([*lines, f"{report.cells} numbers recomputed, compared in {report.files} files: {outcome}\n"])
 
 
 def _write(root: Path, report: Report) -> None:

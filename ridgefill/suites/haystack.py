@@ -28,9 +28,7 @@ class Essays:
         """The text's words; TextError when there is none."""
         words = tuple(self.text.split())
         if not words:
-            raise TextError(
-                "the haystack essays hold no word; check the range of essays in the configuration"
-            )
+            raise TextError("the haystack essays hold no word; check the range of essays in the configuration")
         return words
 
     def units(self, size: int) -> list[str]:

@@ -84,9 +84,7 @@ def load_manifest(path: Path) -> tuple[Document, ...]:
 
 def _document(entry: object, path: Path) -> Document:
     if not isinstance(entry, dict) or set(entry) != set(_TYPES):
-        raise TextError(
-            f"a document in {path} must have exactly the fields {sorted(_TYPES)}, found {entry!r:.200}"
-        )
+        raise TextError(f"a document in {path} must have exactly the fields {sorted(_TYPES)}, found {entry!r:.200}")
     for name, kind in _TYPES.items():
         if type(entry[name]) is not kind:
             raise TextError(f"document {entry['id']!r} in {path}: {name} must be of type {kind.__name__}")

@@ -39,11 +39,7 @@ def key_mask(full: ArrayLike, short: ArrayLike, nats: float = KEY_NATS) -> NDArr
     """
     whole, cut = np.asarray(full, dtype=np.float64), np.asarray(short, dtype=np.float64)
     if whole.shape != cut.shape or whole.ndim != 1:
-        raise TextError(
-            f"losses have shapes {whole.shape} and {cut.shape}, expected one value per scored token"
-        )
+        raise TextError(f"losses have shapes {whole.shape} and {cut.shape}, expected one value per scored token")
     if not (np.isfinite(whole).all() and np.isfinite(cut).all()):
-        raise NumericsError(
-            "a loss is not a finite number, so key tokens cannot be told; look at the exact arm"
-        )
+        raise NumericsError("a loss is not a finite number, so key tokens cannot be told; look at the exact arm")
     return cut - whole > nats

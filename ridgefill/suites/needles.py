@@ -52,9 +52,7 @@ class FilledRegion(NamedTuple):
     queried: bool
 
 
-def locate_needles(
-    sample: RulerSample, prompt_text: str, offsets: Sequence[tuple[int, int]]
-) -> list[TokenSpan]:
+def locate_needles(sample: RulerSample, prompt_text: str, offsets: Sequence[tuple[int, int]]) -> list[TokenSpan]:
     """Token span of each needle in the final prompt, in the order of ``sample.needles``.
 
     ``prompt_text`` is the chat-templated prompt with the answer prefix; ``offsets`` is the tokenizer's

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from ridgefill.errors import ConfigError, TextError
@@ -85,14 +85,18 @@ def generate(
     words: Words,
     essays: str,
     chat_overhead: int = 0,
+    new_tokens: int | None = None,
 ) -> list[RulerSample]:
     """``count`` samples of ``task`` whose prompt and new tokens fit in ``length`` tokens.
 
     ``essays`` is the haystack text (not used by noise tasks); ``tokenize`` gives the tokens of a string
-    without special tokens; ``chat_overhead`` is how many tokens the chat template adds. Raises
-    ConfigError for an unknown task and TextError when the needles alone do not fit.
+    without special tokens; ``chat_overhead`` is how many tokens the chat template adds; ``new_tokens``
+    replaces the task's own budget for the answer. Raises ConfigError for an unknown task and TextError
+    when the needles alone do not fit.
     """
     found = find_task(task)
+    if new_tokens is not None:
+        found = replace(found, new_tokens=new_tokens)
     haystack = Noise() if found.noise else Essays(essays)
     maker = _Maker(found, length, seed, tokenize, words, haystack, chat_overhead)
     size = maker.largest_size()

@@ -46,7 +46,5 @@ def _distinct(count: int, draw: Callable[[], str]) -> list[str]:
             break
         found[draw()] = None
     if len(found) < count:
-        raise TextError(
-            f"only {len(found)} different keys could be drawn, {count} are needed; use longer lists"
-        )
+        raise TextError(f"only {len(found)} different keys could be drawn, {count} are needed; use longer lists")
     return list(found)

@@ -15,13 +15,9 @@ DEFAULT_NOTES = Path("workflow/report/notes.yaml")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Render one results folder; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m ridgefill.tables", description="Write tables and report."
-    )
+    parser = argparse.ArgumentParser(prog="python -m ridgefill.tables", description="Write tables and report.")
     parser.add_argument("results", type=Path, help="a results folder, such as results/smollm2_split19")
-    parser.add_argument(
-        "--notes", type=Path, help=f"methods and deviations (default: {DEFAULT_NOTES} if there)"
-    )
+    parser.add_argument("--notes", type=Path, help=f"methods and deviations (default: {DEFAULT_NOTES} if there)")
     arguments = parser.parse_args(argv)
     notes = arguments.notes or (DEFAULT_NOTES if DEFAULT_NOTES.is_file() else None)
     try:

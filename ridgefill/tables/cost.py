@@ -78,15 +78,11 @@ def cost_table(folder: Folder) -> Table:
                 Entry(label=arm_label(arm), strong=arm == "ridgefill"),
                 number_entry(f"{identity}.prompts", cost.prompts, "count", cost.prompts, work),
                 number_entry(f"{identity}.macs", cost.macs / cost.prompts, "giga", cost.prompts, work),
-                number_entry(
-                    f"{identity}.mac_share", cost.share, "percent", cost.prompts, work, bar=cost.share
-                ),
+                number_entry(f"{identity}.mac_share", cost.share, "percent", cost.prompts, work, bar=cost.share),
                 number_entry(f"{identity}.ceiling", cost.ceiling, "factor", cost.prompts, work),
                 number_entry(f"{identity}.seconds", cost.median_seconds, "seconds", timed, clock),
                 number_entry(f"{identity}.measured_share", measured, "percent", timed, clock, bar=measured),
-                number_entry(
-                    f"{identity}.speedup", 1 / measured if measured else None, "factor", timed, clock
-                ),
+                number_entry(f"{identity}.speedup", 1 / measured if measured else None, "factor", timed, clock),
             )
         )
         if arm == "ridgefill":

@@ -136,9 +136,7 @@ def _lam_panels(cells: Cells) -> list[Panel]:
 
     def paint(axis: Axes, first: bool, part: str) -> None:
         for index, split in enumerate(splits):
-            found = [
-                (lam, _value(cells, identity)) for lam, identity in sorted(points.get((split, part), []))
-            ]
+            found = [(lam, _value(cells, identity)) for lam, identity in sorted(points.get((split, part), []))]
             line = [(lam, value) for lam, value in found if value is not None]
             shade = SEQUENCE[index % len(SEQUENCE)]
             axis.plot([x for x, _ in line], [y for _, y in line], marker="o", ms=4, lw=2, color=shade)

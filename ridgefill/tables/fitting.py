@@ -33,9 +33,7 @@ def _mean(values: Sequence[float]) -> float | None:
 def lam_table(folder: Folder) -> Table:
     """Held-out cosine by lam, a column per split and component; the chosen lam of a split stands out."""
     found = {row[:3]: row[3:] for row in folder.query("lam")}
-    sets = sorted(
-        {(split, part) for split, _, part in found}, key=lambda s: (s[0], list(COMPONENTS).index(s[1]))
-    )
+    sets = sorted({(split, part) for split, _, part in found}, key=lambda s: (s[0], list(COMPONENTS).index(s[1])))
     origin = folder.origin("lam", "lam/lam_curve.parquet")
     rows = []
     for lam in sorted({lam for _, lam, _ in found}):
@@ -45,9 +43,7 @@ def lam_table(folder: Folder) -> Table:
             identity = f"lam.{split}.{lam:g}.{part}"
             mark = " \u25c0" if picked else ""
             entries.append(
-                number_entry(
-                    identity, _mean(cosines), "cosine", len(cosines), origin, suffix=mark, strong=bool(picked)
-                )
+                number_entry(identity, _mean(cosines), "cosine", len(cosines), origin, suffix=mark, strong=bool(picked))
             )
         rows.append(tuple(entries))
     columns = (

@@ -38,17 +38,13 @@ def _paired(rows: Sequence[tuple[Any, ...]], folder: Folder, metric: str, differ
     return describe([row[0] for row in rows], values, against, folder.settings, accuracy=ruler)
 
 
-def _ruler_entry(
-    folder: Folder, query: str, identity: str, metric: str, rows: Sequence[tuple[Any, ...]]
-) -> Entry:
+def _ruler_entry(folder: Folder, query: str, identity: str, metric: str, rows: Sequence[tuple[Any, ...]]) -> Entry:
     stat = _paired(rows, folder, metric, difference=False)
     bar = None if stat.estimate is None else stat.estimate / 100.0
     return stat_entry(identity, stat, "points", folder.metric_origin(query, metric), bar=bar)
 
 
-def _loss_entry(
-    folder: Folder, query: str, identity: str, metric: str, rows: Sequence[tuple[Any, ...]]
-) -> Entry:
+def _loss_entry(folder: Folder, query: str, identity: str, metric: str, rows: Sequence[tuple[Any, ...]]) -> Entry:
     stat = _paired(rows, folder, metric, difference=True)
     return stat_entry(identity, stat, "nats_difference", folder.metric_origin(query, metric))
 
@@ -56,9 +52,7 @@ def _loss_entry(
 def _exact_loss(folder: Folder, metric: str, rows: Sequence[tuple[Any, ...]]) -> Entry:
     stat = _paired(rows, folder, metric, difference=False)
     origin = folder.metric_origin("main", metric)
-    return number_entry(
-        f"main.exact.{metric}.loss", stat.estimate, "nats", stat.n, origin, prefix="(", suffix=")"
-    )
+    return number_entry(f"main.exact.{metric}.loss", stat.estimate, "nats", stat.n, origin, prefix="(", suffix=")")
 
 
 def main_table(folder: Folder) -> Table:
@@ -120,9 +114,7 @@ def contrasts_table(folder: Folder) -> Table:
                     Entry(label=words),
                     number_entry(f"{identity}.n", stat.n, "count", stat.n, origin),
                     stat_entry(identity, stat, kind, origin),
-                    number_entry(f"{identity}.lower", stat.lower_bound, kind, stat.n, origin)
-                    if bounded
-                    else NONE,
+                    number_entry(f"{identity}.lower", stat.lower_bound, kind, stat.n, origin) if bounded else NONE,
                 )
             )
     columns = (
@@ -161,9 +153,7 @@ def split_curve_table(folder: Folder) -> Table:
         Column("nll_key", "\u0394 loss, key", "nats", interval=True),
     )
     marked = frozenset(i for i, (split, _) in enumerate(points) if split == folder.settings.split)
-    caption = (
-        "The later the split, the more layers run for every token. The marked rows are the primary split. "
-    )
+    caption = "The later the split, the more layers run for every token. The marked rows are the primary split. "
     return Table("split_curve", "Where to split", caption + FOOTNOTE, columns, tuple(rows), marked)
 
 
@@ -182,10 +172,7 @@ def tasks_table(folder: Folder) -> Table:
         rows.append(tuple(entries))
     columns = (
         Column("arm", "Arm", label=True),
-        *(
-            Column(f"{t}_{n}", t.removeprefix("niah_").replace("_", " "), f"{n} tokens", interval=True)
-            for t, n in sets
-        ),
+        *(Column(f"{t}_{n}", t.removeprefix("niah_").replace("_", " "), f"{n} tokens", interval=True) for t, n in sets),
     )
     marked = frozenset(i for i, arm in enumerate(arms) if arm == "ridgefill")
     return Table("tasks", "RULER by task", "Points, all samples. " + FOOTNOTE, columns, tuple(rows), marked)

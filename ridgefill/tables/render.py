@@ -102,9 +102,7 @@ def _unique(tables: Mapping[str, Table]) -> dict[str, Cell]:
     for table in tables.values():
         for cell in table.cells():
             if cell.id in cells:
-                raise ResultsError(
-                    f"two numbers share the cell id {cell.id!r}; this is a mistake in the tables"
-                )
+                raise ResultsError(f"two numbers share the cell id {cell.id!r}; this is a mistake in the tables")
             cells[cell.id] = cell
     return cells
 

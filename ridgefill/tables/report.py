@@ -48,9 +48,7 @@ def render_report(
         tables=tables,
         cells=cells,
         has=lambda *ids: all(i in cells and cells[i].value is not None for i in ids),
-        figures={
-            p.name: {"title": p.title, "caption": p.caption, "svg": Markup(p.wide + p.narrow)} for p in drawn
-        },
+        figures={p.name: {"title": p.title, "caption": p.caption, "svg": Markup(p.wide + p.narrow)} for p in drawn},
         glance=_glance(cells),
         outcomes=[_outcome(outcome, cells) for outcome in outcomes],
         notes=load_notes(notes),
@@ -74,9 +72,7 @@ def load_notes(path: Path | None) -> dict[str, list[Any]]:
     except (OSError, yaml.YAMLError, AttributeError, TypeError) as error:
         raise ResultsError(f"{path} is not readable as notes ({error})") from error
     if notes or not shaped:
-        raise ResultsError(
-            f"{path}: expected methods (title, text), deviations (what, why), limits; nothing else"
-        )
+        raise ResultsError(f"{path}: expected methods (title, text), deviations (what, why), limits; nothing else")
     return found
 
 
@@ -167,7 +163,5 @@ def _provenance(folder: Folder) -> dict[str, Any]:
 
 def _origins(cells: Mapping[str, Cell]) -> str:
     """What the page shows when a number is tapped, as JSON that is safe inside a script element."""
-    facts = {
-        c.id: [c.origin.query, c.origin.run, c.origin.ledger_entry, c.n, c.status] for c in cells.values()
-    }
+    facts = {c.id: [c.origin.query, c.origin.run, c.origin.ledger_entry, c.n, c.status] for c in cells.values()}
     return json.dumps(facts, separators=(",", ":")).replace("<", "\\u003c")

@@ -91,9 +91,7 @@ def inline(svg: bytes, words: str, size: str) -> str:
     text = svg.decode("utf-8")
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = (
-        text.replace(INK, "currentColor").replace(RULE, "var(--rule)").replace("fill: #ffffff", "fill: none")
-    )
+    text = text.replace(INK, "currentColor").replace(RULE, "var(--rule)").replace("fill: #ffffff", "fill: none")
     text = re.sub(r"'DejaVu Sans'[^;\"]*", "var(--sans)", text)
     # Coordinates to a hundredth of a point; labels (which follow a ">") stay as they are.
     text = re.sub(r"(?<=[ \"(,])(-?\d+\.\d\d)\d+", r"\1", text)

@@ -43,9 +43,7 @@ def load_outcomes(results_dir: Path) -> tuple[Outcome, ...]:
         claim = yaml.safe_load(claim_path.read_text(encoding="utf-8"))
         predictions = {str(p["id"]): p for p in claim.get("predictions") or []}
     except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        raise ResultsError(
-            f"{claim_path} is not a readable claim ({error}); copy it from workflow/claims"
-        ) from error
+        raise ResultsError(f"{claim_path} is not a readable claim ({error}); copy it from workflow/claims") from error
     verdicts = {str(v["id"]): v for v in read_json(verdict_path)}
     if set(predictions) != set(verdicts):
         raise ResultsError(

@@ -113,9 +113,7 @@ def test_init_opens_a_branch_once(capsys) -> None:
         (["init", "--origin", "a b"], 4, "origin"),
     ],
 )
-def test_refusals_are_one_sentence_with_their_own_code(
-    command: list[str], code: int, says: str, capsys
-) -> None:
+def test_refusals_are_one_sentence_with_their_own_code(command: list[str], code: int, says: str, capsys) -> None:
     """Each refusal: empty stdout, one line on stderr, its exit code."""
     assert main(command) == code
     out, err = capsys.readouterr()
@@ -135,9 +133,7 @@ def test_help_imports_nothing_heavy(here: Path) -> None:
         "if name in sys.modules])"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert "exit codes:" in done.stdout
     assert done.stdout.endswith("[]\n")
 
@@ -151,7 +147,5 @@ def test_the_whole_package_imports_nothing_of_ridgefill(here: Path) -> None:
         "print([name for name in ('ridgefill', 'numpy', 'torch', 'transformers') if name in sys.modules])"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -140,9 +140,7 @@ def test_a_finished_run_leaves_start_and_result(project: Path, registered: Ledge
 
 
 @pytest.mark.parametrize("failure", [ValueError("two\nlines"), KeyboardInterrupt(), SystemExit(3)])
-def test_a_failed_run_is_recorded_and_raised_again(
-    project: Path, registered: Ledger, failure: BaseException
-) -> None:
+def test_a_failed_run_is_recorded_and_raised_again(project: Path, registered: Ledger, failure: BaseException) -> None:
     """Errors, Ctrl-C and exits inside the block append a failed result and go on unchanged."""
     registration = find_registration(project, ["local"], CLAIM)
     with pytest.raises(type(failure)), launch(project, "local", registration, "capture"):
@@ -265,9 +263,7 @@ def test_a_second_attempt_at_once_is_refused(project: Path, registered: Ledger) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stopped_process_still_records_its_result(
-    project: Path, registered: Ledger, number: signal.Signals
-) -> None:
+def test_a_stopped_process_still_records_its_result(project: Path, registered: Ledger, number: signal.Signals) -> None:
     """SIGTERM and SIGINT end the block like an exception: the result says failed."""
     process = background(project)
     time.sleep(0.1)
@@ -286,9 +282,7 @@ def test_forking_by_several_processes_at_once_gives_one_branch(project: Path) ->
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, "-c", code, str(project)]
-    processes = [
-        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(4)
-    ]
+    processes = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     origins = {process.communicate()[0] for process in processes}
     assert len(origins) == 1
     assert all(process.returncode == 0 for process in processes)

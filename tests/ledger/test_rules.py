@@ -108,9 +108,7 @@ def test_rules_read_as_one_line() -> None:
         "metric": "nll_all", "arm": "ridgefill", "set": {"model": "m", "split": 19, "subset": "code"},
         "statistic": "estimate", "op": "<", "threshold": "0.5",
     }  # fmt: skip
-    assert (
-        rule_text(rule_from(data)) == "estimate of nll_all(ridgefill, model m, split 19, subset code) < 0.5"
-    )
+    assert rule_text(rule_from(data)) == "estimate of nll_all(ridgefill, model m, split 19, subset code) < 0.5"
     assert rule_text(rule_from({"any": [data, data]})).startswith("any(estimate of nll_all(ridgefill,")
 
 

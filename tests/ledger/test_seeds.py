@@ -19,9 +19,7 @@ def test_first_published_case_of_rfc_5869() -> None:
     )
 
 
-@given(
-    st.binary(min_size=1, max_size=64), st.binary(max_size=32), st.binary(max_size=40), st.integers(1, 200)
-)
+@given(st.binary(min_size=1, max_size=64), st.binary(max_size=32), st.binary(max_size=40), st.integers(1, 200))
 def test_another_implementation_agrees(key: bytes, salt: bytes, info: bytes, length: int) -> None:
     """The cryptography package derives the same bytes."""
     other = HKDF(algorithm=SHA256(), length=length, salt=salt, info=info).derive(key)

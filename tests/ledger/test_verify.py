@@ -214,9 +214,7 @@ def test_branch_names_cannot_leave_their_folder(project: Path, name: str) -> Non
         branch_path(project, name)
 
 
-@pytest.mark.parametrize(
-    "path", ["", "/x", "..", "a/../b", "./a", "a//b", "a\\b", "C:/x", "a\0b", "a/", 3, None]
-)
+@pytest.mark.parametrize("path", ["", "/x", "..", "a/../b", "./a", "a//b", "a\\b", "C:/x", "a\0b", "a/", 3, None])
 def test_paths_that_could_leave_the_root_are_refused(path: object) -> None:
     """Only plain relative paths are recorded."""
     with pytest.raises(FormatError) as refusal:

@@ -1,4 +1,4 @@
-"""METHOD section 3 read out loud: one row at a time, every layer from its weights, fp64, no kernels, no cache tricks.
+"""METHOD section 3 read out loud: one row at a time, fp64, no kernels, no cache tricks.
 
 Nothing here comes from ridgefill or from transformers' modelling code; only the weights do.
 """
@@ -60,7 +60,9 @@ class NaiveLlama:
         return torch.stack(rows)
 
     def finish(self, layer, x, position, visible):
-        """The rest of the layer for one row; ``visible`` is a list of (key, value), its own entry included."""
+        """The rest of the layer for one row; ``visible`` is a list of (key, value), its own entry
+        included.
+        """
         weights = self.attention(layer, x, position, [key for key, _ in visible])
         values = torch.stack([value for _, value in visible])
         out = [weights[head] @ values[:, self.group(head)] for head in range(self.heads)]
@@ -107,7 +109,9 @@ class NaiveLlama:
         return self.weights["lm_head.weight"] @ norm(x, self.weights["model.norm.weight"], self.eps)
 
     def decode(self, outputs, caches, tokens, count):
-        """``count`` greedy tokens after a prompt of ``tokens``: last row's ``outputs``, every layer's caches."""
+        """``count`` greedy tokens after a prompt of ``tokens``: last row's ``outputs``, every layer's
+        caches.
+        """
         logits, made = self.logits(outputs), []
         for position in range(tokens, tokens + count):
             made.append(int(logits.argmax()))

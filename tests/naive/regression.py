@@ -4,7 +4,9 @@ import torch
 
 
 def moments(x, y):
-    """Mean and centred products of two activation matrices ``[rows, d]``: (mx, my, Xc^T Xc, Xc^T Yc, sum Yc^2)."""
+    """Mean and centred products of two activation matrices ``[rows, d]``: (mx, my, Xc^T Xc, Xc^T Yc, sum
+    Yc^2).
+    """
     x, y = x.double(), y.double()
     mx, my = x.mean(0), y.mean(0)
     xc, yc = x - mx, y - my

@@ -14,9 +14,7 @@ from ridgefill.suites.manifest import load, load_manifest, save_manifest, select
 from ridgefill.texts import SOURCES, load_sources
 
 ROOT = Path(__file__).parents[2]
-SMALL = Quota(
-    evaluation=2, evaluation_chars=600, heldout_chars=500, calibration_chars=900, shortest=200, longest=700
-)
+SMALL = Quota(evaluation=2, evaluation_chars=600, heldout_chars=500, calibration_chars=900, shortest=200, longest=700)
 
 
 @pytest.fixture
@@ -163,9 +161,7 @@ def command(tmp_path, listing, name, *more):
     return main([name, *where, *manifests, *more])
 
 
-def test_the_gate_command_reports_and_fails_on_a_shared_run(
-    make_source, prose, tmp_path, sources_file, capsys
-):
+def test_the_gate_command_reports_and_fails_on_a_shared_run(make_source, prose, tmp_path, sources_file, capsys):
     """Freeze, check (0), then a haystack that contains a calibration text (5); the report lists the run."""
     files = {f"pkg/{i:02}.txt": prose(f"file{i}", 2200) for i in range(30)}
     hay = make_source("hay", {"pkg/h.txt": prose("hay", 300)}, domain=None)

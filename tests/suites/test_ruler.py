@@ -161,9 +161,7 @@ def test_keys_differ_from_each_other():
     assert len(set(distinct_keys(random.Random(1), WORDS, 4))) == 4
 
 
-@pytest.mark.parametrize(
-    ("keys", "text"), [(["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b, and c")]
-)
+@pytest.mark.parametrize(("keys", "text"), [(["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b, and c")])
 def test_keys_are_listed_as_running_text(keys, text):
     """One, two and more keys read naturally."""
     assert listed(keys) == text

@@ -209,9 +209,7 @@ def fit_rows():
                 for part, top in (("key", 0.97), ("value", 0.9)):
                     away = 0.004 * (np.log10(lam) - np.log10(picked)) ** 2
                     cosine = float(top - 0.15 * depth - away + 0.002 * (split - 15))
-                    curve.append(
-                        dict(split=split, lam=lam, layer=layer, component=part, cosine=cosine, rows=6144)
-                    )
+                    curve.append(dict(split=split, lam=lam, layer=layer, component=part, cosine=cosine, rows=6144))
             layers.append(
                 dict(
                     split=split,

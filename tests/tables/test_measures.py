@@ -26,11 +26,7 @@ def ruler(bare):
 
 def test_filled_region_is_a_mean_over_its_samples_only(bare, measures):
     """ruler_filled averages, in points, the samples whose needles all lie in the filled region."""
-    scores = [
-        r["score"]
-        for r in ruler(bare)
-        if r["in_filled_region"] and (r["arm"], r["split"]) == ("ridgefill", 19)
-    ]
+    scores = [r["score"] for r in ruler(bare) if r["in_filled_region"] and (r["arm"], r["split"]) == ("ridgefill", 19)]
     found = measures.statistic("ruler_filled", "ridgefill", None, 19)
     assert found.n == len(scores)
     assert found.estimate == pytest.approx(100 * math.fsum(scores) / len(scores), abs=1e-9)
@@ -64,16 +60,10 @@ def test_pop_is_found_at_its_own_split(measures):
 
 def test_lookup_answers_what_a_rule_asks_and_nothing_else(measures):
     """Another model, an arm that was not run, and a subset without items are missing; subsets narrow."""
-    assert (
-        measures.lookup("ruler_all", "ridgefill", None, {"model": "other", "split": 19})["status"]
-        == "missing"
-    )
+    assert measures.lookup("ruler_all", "ridgefill", None, {"model": "other", "split": 19})["status"] == "missing"
     assert measures.lookup("ruler_all", "kva", "exact", {"model": "tiny", "split": 19})["estimate"] is None
     assert measures.lookup("nll_all", "ridgefill", "exact", {"subset": "legal"})["n"] == 3
-    assert (
-        measures.lookup("ruler_all", "ridgefill", None, {"split": None, "subset": "niah_multikey_1"})["n"]
-        == 10
-    )
+    assert measures.lookup("ruler_all", "ridgefill", None, {"split": None, "subset": "niah_multikey_1"})["n"] == 10
     whole = measures.lookup("ruler_all", "ridgefill", "exact", {"model": "tiny", "split": 19})
     assert set(whole) == {"estimate", "ci_low", "ci_high", "lower_bound", "n", "status"}
     assert whole["lower_bound"] <= -100 * (1 - 0.05 ** (1 / 40))

@@ -160,9 +160,7 @@ def test_a_flattering_verdict_is_found(results, undrawn, capsys):
     path.write_text(path.read_text().replace('"refuted"', '"supported"'))
     render(results)
     assert main([str(results)]) == 1
-    assert (
-        "verdicts.close-to-exact.verdict: printed 'supported', recomputed refuted" in capsys.readouterr().out
-    )
+    assert "verdicts.close-to-exact.verdict: printed 'supported', recomputed refuted" in capsys.readouterr().out
 
 
 def failed_identity(row):
@@ -186,9 +184,7 @@ SHAPES = {
         failed_identity(row) if name.endswith(("samples.parquet", "tokens.parquet")) else row for row in rows
     ],
     "two arms": lambda name, rows: [
-        row
-        for row in rows
-        if row.get("arm", "exact") in {"exact", "ridgefill"} and row.get("split") in {None, 19}
+        row for row in rows if row.get("arm", "exact") in {"exact", "ridgefill"} and row.get("split") in {None, 19}
     ],
 }
 
@@ -216,9 +212,7 @@ def test_the_second_rule_evaluator_agrees_with_the_ledger(bare):
         verdict = rules.decide(prediction, measures.lookup)
         assert again[f"verdicts.{item['id']}.verdict"].value == verdict.verdict
         for index, row in enumerate(verdict.values):
-            assert again[f"verdicts.{item['id']}.{index}.observed"].raw == pytest.approx(
-                row["value"], abs=1e-9
-            )
+            assert again[f"verdicts.{item['id']}.{index}.observed"].raw == pytest.approx(row["value"], abs=1e-9)
             assert again[f"verdicts.{item['id']}.{index}.n"].raw == row["n"]
 
 
@@ -248,9 +242,7 @@ def test_the_second_bootstrap_reaches_the_first_ones_numbers(seed):
     """Two BCa programs agree on continuous, tied and skewed data to nine digits."""
     rng = np.random.default_rng(seed)
     labels = [f"s{i % 3}" for i in range(31)]
-    values = [rng.normal(size=31), rng.integers(0, 3, 31) * 50.0, rng.gamma(0.4, size=31), np.full(31, 2.5)][
-        seed
-    ]
+    values = [rng.normal(size=31), rng.integers(0, 3, 31) * 50.0, rng.gamma(0.4, size=31), np.full(31, 2.5)][seed]
     first = mean_interval(values, labels, 1000, seed)
     bound = lower_bound(values, np.zeros(31), labels, 1000, seed)
     second = bca(by_stratum(labels, list(values)), (0.025, 0.975, 0.05), 1000, seed)

@@ -62,9 +62,7 @@ def test_markdown_and_csv_show_the_same_numbers():
              (("", -1.5), (".low", -2.0), (".high", 1.0))]  # fmt: skip
     columns = (Column("arm", "Arm", label=True), Column("x", "X", "points", interval=True))
     table = Table("t", "T", "", columns, ((Entry(label="a|b"), Entry("", *cells)),))
-    assert render_markdown(table) == (
-        "| Arm | X (points) |\n|---|---:|\n| a\\|b | \u22121.5 [\u22122.0, +1.0] |\n"
-    )
+    assert render_markdown(table) == ("| Arm | X (points) |\n|---|---:|\n| a\\|b | \u22121.5 [\u22122.0, +1.0] |\n")
     assert render_csv(table) == "arm,x,x_low,x_high\na|b,-1.5,-2.0,+1.0\n"
 
 
@@ -86,14 +84,7 @@ def test_the_rendered_main_table_is_the_one_made_from_parquet_alone(rendered):
 def test_every_number_of_every_table_has_a_cell_and_an_origin(rendered):
     """cells.json knows each id once, with its query, run, ledger entry and size."""
     document = json.loads((rendered / "cells.json").read_text())
-    used = [
-        i
-        for rows in document["tables"].values()
-        for row in rows
-        for e in row
-        if isinstance(e, list)
-        for i in e
-    ]
+    used = [i for rows in document["tables"].values() for row in rows for e in row if isinstance(e, list) for i in e]
     assert sorted(used) == sorted(document["cells"])
     for cell in document["cells"].values():
         assert cell["query"].endswith(".sql")
@@ -162,8 +153,7 @@ def test_notes_reach_the_report_and_are_checked(bare, undrawn, tmp_path):
     """Methods, deviations and limits are printed, escaped; an unknown key is refused."""
     notes = tmp_path / "notes.yaml"
     notes.write_text(
-        "methods: [{title: Words, text: 'One.\n\n\n  Two <b>.'}]\n"
-        "deviations: [{what: W., why: Y.}]\nlimits: [L.]\n"
+        "methods: [{title: Words, text: 'One.\n\n\n  Two <b>.'}]\ndeviations: [{what: W., why: Y.}]\nlimits: [L.]\n"
     )
     folder = shutil.copytree(bare, tmp_path / "r")
     render(folder, notes)

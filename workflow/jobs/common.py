@@ -115,7 +115,10 @@ def run_job(work: Callable[[argparse.Namespace], str], command: argparse.Argumen
     except KeyboardInterrupt:
         said, code = "error: stopped by the user; run the same command again to carry on", 130
     except MemoryError:
-        said, code = "error: out of memory; lower the lengths in the experiment's configuration or use a larger machine", 9
+        said, code = (
+            "error: out of memory; lower the lengths in the experiment's configuration or use a larger machine",
+            9,
+        )
     sys.stderr.write(said + "\n")
     if log:
         log.write_text(said + "\n", encoding="utf-8")

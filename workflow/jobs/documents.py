@@ -42,8 +42,8 @@ def work(arguments: argparse.Namespace) -> str:
                     made = evaluate_document(run, document.id, document.domain, load(document, job.texts), seed)
                     done = {"rows": made.rows, "tokens": made.tokens, "timings": made.timings}
                     parts.put(item, done)
-                for name, collected in rows.items():
-                    collected += done[name]
+                for name in rows:
+                    rows[name] += done[name]
                 bar.update(1)
         metadata = job.metadata(attempt)
         write_table(job.out / DOCUMENTS, "documents", rows["rows"], metadata)

