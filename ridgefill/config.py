@@ -115,13 +115,15 @@ def check_fits_model(experiment: Experiment, model: ModelConfig, where: str) -> 
     for split in experiment.splits:
         if not 1 <= split < geometry.layers:
             raise ConfigError(f"{where}: split {split} is outside {model.name}, expected 1 to {geometry.layers - 1}")
-    ruler = {f"suites.ruler.lengths {length}": length for length in experiment.suites.ruler.lengths}
-    documents = experiment.suites.documents.prompt_tokens
-    for key, tokens in {**ruler, f"suites.documents.prompt_tokens {documents}": documents}.items():
-        if not experiment.tail < tokens <= geometry.context:
+    suites = experiment.suites
+    prompts = {f"suites.ruler.lengths {length}": (length, length) for length in suites.ruler.lengths}
+    document = suites.documents.prompt_tokens
+    prompts["suites.documents.prompt_tokens plus scored_tokens"] = (document, document + suites.documents.scored_tokens)
+    for key, (prompt, total) in prompts.items():
+        if prompt <= experiment.tail or total > geometry.context:
             raise ConfigError(
-                f"{where}: {key} must exceed the tail ({experiment.tail}) and fit the context of "
-                f"{model.name} ({geometry.context})"
+                f"{where}: {key} is {total} tokens; expected a prompt longer than the tail ({experiment.tail}) that fits, "
+                f"with what follows it, in the context of {model.name} ({geometry.context})"
             )
 
 

@@ -12,8 +12,9 @@ from typing import Any
 from ledger.errors import LedgerError
 from ridgefill.config import known_experiments, load_experiment, load_model, with_overrides
 from ridgefill.errors import RidgeFillError
-from ridgefill.models.source import local_folder
+from ridgefill.models.source import FAMILIES, local_folder
 from ridgefill.settings import Experiment, ModelConfig, WheelSource
+from ridgefill.suites.manifest import load_manifest
 from ridgefill.texts import load_sources
 from workflow.gate import allowed, entry_path
 from workflow.sources import source_hash
@@ -63,7 +64,13 @@ class Plan:
         model = self.model(name)
         if isinstance(model.source, WheelSource):
             return f"{self.config['models']}/{model.name}"
-        return os.fspath(self._ask(lambda: local_folder(model, self.config["model_path"] or None)))
+        folder = self._ask(lambda: local_folder(model, self.config["model_path"] or None))
+        if model.family not in FAMILIES:
+            raise Refused(
+                f"model {model.name} is of family {model.family}, which this version has no adapter for (it has: "
+                f"{', '.join(FAMILIES)}); see docs/add-a-model.md"
+            )
+        return os.fspath(folder)
 
     def model_file(self, name: str) -> str:
         """A file that is there once the model is: made by a rule for a wheel, found for a hub model."""
@@ -80,8 +87,8 @@ class Plan:
         """Markers of the unpacked text sources that the experiment reads."""
         experiment = self.experiment(name)
         wanted = {*experiment.capture.sources, experiment.suites.ruler.haystack, "wonderwords"}
-        manifest = json.loads((self.root / experiment.suites.documents.manifest).read_text("utf-8"))
-        wanted |= {entry["source"] for entry in manifest["documents"]}
+        manifest = self.root / experiment.suites.documents.manifest
+        wanted |= {document.source for document in self._ask(lambda: load_manifest(manifest))}
         return [self.text_marker(source) for source in sorted(wanted)]
 
     def text_marker(self, source: str) -> str:

