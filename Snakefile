@@ -1,5 +1,6 @@
 # One named target per experiment: snakemake --cores all results/smollm2_split19
 # Stages are in workflow/rules, what they run in workflow/jobs, settings in workflow/config.
+import shlex
 import sys
 from pathlib import Path
 
@@ -19,8 +20,8 @@ configfile: ROOT / "workflow/config/workflow.yaml"
 
 PLAN = Plan(ROOT, config)
 EXPERIMENTS = experiments(ROOT)
-# Jobs run in the interpreter that runs Snakemake, whatever "python" is on the path.
-PY = sys.executable
+# Jobs find the interpreter that runs Snakemake first, whatever "python" was on the path.
+shell.prefix(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
 
 
 wildcard_constraints:
@@ -83,17 +84,17 @@ for experiment in EXPERIMENTS:
     rule:
         name:
             f"results/{experiment}"
-        localrule: True
         input:
             expand("results/{experiment}/{leaf}", experiment=experiment, leaf=LEAVES),
+        localrule: True
         message:
             f"{experiment}: complete"
 
 
 rule default:
     default_target: True
-    localrule: True
     input:
         expand("results/smollm2_split19/{leaf}", leaf=LEAVES),
+    localrule: True
     message:
         "The embedded experiment is complete"

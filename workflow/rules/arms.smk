@@ -3,64 +3,92 @@
 
 rule ruler:
     input:
-        registration=ancient(asked(lambda wildcards: PLAN.registration(wildcards.experiment))),
+        registration=ancient(
+            asked(lambda wildcards: PLAN.registration(wildcards.experiment))
+        ),
         model=asked(lambda wildcards: PLAN.model_file(wildcards.experiment)),
         maps="results/{experiment}/maps/SHA256SUMS",
     output:
         samples="results/{experiment}/ruler/samples.parquet",
         timings="results/{experiment}/ruler/timings.parquet",
-    params:
-        code=PLAN.code("ruler"),
-        settings=asked(
-            lambda wildcards: PLAN.settings(wildcards.experiment, "suites", "arms", "curve", "tail", "rows_share", "window")
-        ),
-        folder=asked(lambda wildcards: PLAN.model_folder(wildcards.experiment)),
-        overrides=PLAN.override_flags(),
     log:
         "logs/{experiment}/ruler.log",
     benchmark:
         "benchmarks/{experiment}/ruler.tsv"
+    conda:
+        "../envs/ridgefill.yaml"
     threads: 2
     resources:
         gpu=1,
         mem_mb=6000,
         runtime=480,
+    params:
+        branch=PLAN.branch,
+        texts=config["texts"],
+        code=PLAN.code("ruler"),
+        settings=asked(
+            lambda wildcards: PLAN.settings(
+                wildcards.experiment,
+                "suites",
+                "arms",
+                "curve",
+                "tail",
+                "rows_share",
+                "window",
+            )
+        ),
+        folder=asked(lambda wildcards: PLAN.model_folder(wildcards.experiment)),
+        overrides=PLAN.override_flags(),
     message:
         "{wildcards.experiment}: needle retrieval under every arm"
     shell:
-        "{PY} -m workflow.jobs.ruler --experiment {wildcards.experiment} --branch {config[ledger_branch]}"
-        " --out results/{wildcards.experiment} --model {params.folder:q} --texts {config[texts]:q}"
+        "python -m workflow.jobs.ruler --experiment {wildcards.experiment} --branch {params.branch}"
+        " --out results/{wildcards.experiment} --model {params.folder:q} --texts {params.texts:q}"
         " --threads {threads} {params.overrides} --log {log:q}"
 
 
 rule documents:
     input:
-        registration=ancient(asked(lambda wildcards: PLAN.registration(wildcards.experiment))),
+        registration=ancient(
+            asked(lambda wildcards: PLAN.registration(wildcards.experiment))
+        ),
         model=asked(lambda wildcards: PLAN.model_file(wildcards.experiment)),
         maps="results/{experiment}/maps/SHA256SUMS",
     output:
         documents="results/{experiment}/documents/documents.parquet",
         tokens="results/{experiment}/documents/tokens.parquet",
         timings="results/{experiment}/documents/timings.parquet",
-    params:
-        code=PLAN.code("documents"),
-        settings=asked(
-            lambda wildcards: PLAN.settings(wildcards.experiment, "suites", "arms", "curve", "tail", "rows_share", "window")
-        ),
-        folder=asked(lambda wildcards: PLAN.model_folder(wildcards.experiment)),
-        overrides=PLAN.override_flags(),
     log:
         "logs/{experiment}/documents.log",
     benchmark:
         "benchmarks/{experiment}/documents.tsv"
+    conda:
+        "../envs/ridgefill.yaml"
     threads: 2
     resources:
         gpu=1,
         mem_mb=6000,
         runtime=480,
+    params:
+        branch=PLAN.branch,
+        texts=config["texts"],
+        code=PLAN.code("documents"),
+        settings=asked(
+            lambda wildcards: PLAN.settings(
+                wildcards.experiment,
+                "suites",
+                "arms",
+                "curve",
+                "tail",
+                "rows_share",
+                "window",
+            )
+        ),
+        folder=asked(lambda wildcards: PLAN.model_folder(wildcards.experiment)),
+        overrides=PLAN.override_flags(),
     message:
         "{wildcards.experiment}: loss on long documents under every arm"
     shell:
-        "{PY} -m workflow.jobs.documents --experiment {wildcards.experiment} --branch {config[ledger_branch]}"
-        " --out results/{wildcards.experiment} --model {params.folder:q} --texts {config[texts]:q}"
+        "python -m workflow.jobs.documents --experiment {wildcards.experiment} --branch {params.branch}"
+        " --out results/{wildcards.experiment} --model {params.folder:q} --texts {params.texts:q}"
         " --threads {threads} {params.overrides} --log {log:q}"

