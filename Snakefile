@@ -31,18 +31,6 @@ wildcard_constraints:
     unknown=r"[^/]+",
 
 
-def asked(question):
-    """An input or parameter function whose refusal stops the planning with one sentence."""
-
-    def answer(wildcards):
-        try:
-            return question(wildcards)
-        except Refused as refusal:
-            raise WorkflowError(str(refusal)) from None
-
-    return answer
-
-
 # Targets named on the command line are asked about before anything is planned, so that a refusal is one sentence and
 # nothing else. The run rules ask again while planning, and so does every job.
 for target in sys.argv[1:]:
@@ -53,6 +41,7 @@ for target in sys.argv[1:]:
             sys.exit(f"error: {refusal}")
 
 
+include: "workflow/rules/common.smk"
 include: "workflow/rules/models.smk"
 include: "workflow/rules/texts.smk"
 include: "workflow/rules/capture.smk"

@@ -122,7 +122,7 @@ def check_fits_model(experiment: Experiment, model: ModelConfig, where: str) -> 
     for key, (prompt, total) in prompts.items():
         if prompt <= experiment.tail or total > geometry.context:
             raise ConfigError(
-                f"{where}: {key} is {total} tokens; expected a prompt longer than the tail ({experiment.tail}) that fits, "
+                f"{where}: {key} is {total} tokens; expected a prompt over the tail ({experiment.tail}) that fits, "
                 f"with what follows it, in the context of {model.name} ({geometry.context})"
             )
 

@@ -126,7 +126,7 @@ def test_unknown_model_names_the_known_ones(root):
         ("fit.lam_grid", [], r"fit\.lam_grid: .*at least 1 item"),
         ("rows_share", 1.5, r"rows_share: .*less than 1"),
         ("window", 100000, r"window \(100000\) must not exceed tail"),
-        ("suites.ruler.lengths", [100], r"suites\.ruler\.lengths 100 is 100 tokens; expected a prompt longer than the tail"),
+        ("suites.ruler.lengths", [100], r"suites\.ruler\.lengths 100 is 100 tokens; expected a prompt over the tail"),
         ("suites.ruler.lengths", [9000], r"in the context of smollm2-135m-instruct \(8192\)"),
         ("suites.ruler.essays", [9, 3], r"suites\.ruler\.essays: .*strictly increasing"),
         ("suites.documents.scored_tokens", 9999, r"scored_tokens \(9999\) must be below prompt_tokens"),

