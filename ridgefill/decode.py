@@ -1,4 +1,8 @@
-"""Greedy decoding of several arms' caches as one batch: every generated token runs the full model."""
+"""Greedy decoding of many caches as one batch: every generated token runs the full model.
+
+A step reads every weight once whatever the batch, and a product of few rows is far from a processor's best, so the
+arms of several prompts are decoded together.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,7 @@ class _Batch:
     cache: RowCache
     entries: list[int]
     starts: list[list[int]]
+    lengths: Tensor
     last: Tensor
 
 
@@ -29,27 +34,31 @@ def decode_greedy(
     caches: Sequence[RowCache],
     first_logits: Tensor,
     *,
-    prompt_tokens: int,
+    prompt_tokens: Sequence[int],
     new_tokens: int,
     stop_ids: Collection[int],
     finished: Finished,
 ) -> list[list[int]]:
-    """Greedy tokens of every cache (each batch 1, same prompt length), at most ``new_tokens`` each.
+    """Greedy tokens of every cache (each batch 1), at most ``new_tokens`` each.
 
-    first_logits: ``[A, vocabulary]``, the prefill's last row per arm. An entry ends at a stop token (not
+    prompt_tokens: each cache's prompt length; every entry keeps its own positions. first_logits:
+    ``[A, vocabulary]``, the prefill's last row of each. An entry ends at a stop token (not
     returned) or when ``finished`` says so. Entries that ended leave the batch once half of it has ended, so
     which rows share a matrix product depends only on the outputs: the same run gives the same bytes.
     """
     outputs: list[list[int]] = [[] for _ in caches]
     alive = set(range(len(caches)))
-    batch = _Batch(stack(caches, prompt_tokens), list(alive), [list(c.start) for c in caches], first_logits.argmax(-1))
+    edge = max(prompt_tokens)
+    cache, starts = stack(caches, prompt_tokens, new_tokens)
+    lengths = torch.tensor(list(prompt_tokens), device=adapter.device)
+    batch = _Batch(cache, list(alive), starts, lengths, first_logits.argmax(-1))
     for step in range(new_tokens):
         _collect(batch, outputs, alive, stop_ids, finished)
         if not alive or step + 1 == new_tokens:
             break
         if 2 * len(alive) <= len(batch.entries):
             batch = _compact(batch, alive, adapter.device)
-        logits = _step(adapter, batch, prompt_tokens + step)
+        logits = _step(adapter, batch, edge + step, batch.lengths + step)
         batch.last = logits.argmax(-1)
     return outputs
 
@@ -75,17 +84,18 @@ def _compact(batch: _Batch, alive: set[int], device: torch.device) -> _Batch:
         select(batch.cache, index),
         [batch.entries[place] for place in keep],
         [batch.starts[place] for place in keep],
+        batch.lengths[index],
         batch.last[index],
     )
 
 
-def _step(adapter: Adapter, batch: _Batch, position: int) -> Tensor:
-    where = torch.tensor([position], device=adapter.device)
-    rotary = adapter.rotary(where)
+def _step(adapter: Adapter, batch: _Batch, column: int, positions: Tensor) -> Tensor:
+    """One token of every entry: written to ``column``, rotated to its own position (int64 ``[B]``)."""
+    cosine, sine = (part.transpose(0, 1) for part in adapter.rotary(positions))
     x = adapter.embed(batch.last[:, None])
     for layer in range(adapter.layers):
-        mask = decode_mask(batch.starts, layer, position + 1, adapter.device)
-        rows = Rows(where, slice(position, position + 1), position + 1, rotary, mask)
+        mask = decode_mask(batch.starts, layer, column + 1, adapter.device)
+        rows = Rows(positions, slice(column, column + 1), column + 1, (cosine, sine), mask)
         x = adapter.run_layer(layer, x, rows, batch.cache)
     require_finite(x, "a decoding step")
     return adapter.logits(x)[:, -1]

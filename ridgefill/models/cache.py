@@ -77,26 +77,30 @@ class RowView:
         return self.cache.visible(layer_idx, self.stop)
 
 
-def stack(caches: Sequence[RowCache], length: int) -> RowCache:
-    """One cache with a batch entry per given cache (each of batch 1), rows before ``length`` copied.
+def stack(caches: Sequence[RowCache], lengths: Sequence[int], new_tokens: int) -> tuple[RowCache, list[list[int]]]:
+    """One cache with a batch entry per given cache (each of batch 1), and where each entry begins in each layer.
 
-    Rows that an entry cannot see are zeros there, to be hidden by a mask: a NaN would survive the mask.
+    Prompts of different ``lengths`` end in the same column, the longest length, and ``new_tokens`` columns follow.
+    Columns that an entry cannot see are zeros, to be hidden by a mask: a NaN would survive the mask.
     """
-    layers, capacity = len(caches[0].keys), caches[0].capacity
-    merged = RowCache(layers, capacity)
+    layers, edge = len(caches[0].keys), max(lengths)
+    merged = RowCache(layers, edge + new_tokens)
     for layer in range(layers):
-        merged.keys[layer] = _stack_layer(caches, layer, length, "keys")
-        merged.values[layer] = _stack_layer(caches, layer, length, "values")
-    return merged
+        merged.keys[layer] = _stack_layer(caches, layer, lengths, merged.capacity, edge, "keys")
+        merged.values[layer] = _stack_layer(caches, layer, lengths, merged.capacity, edge, "values")
+    starts = [[start + edge - length for start in cache.start] for cache, length in zip(caches, lengths, strict=True)]
+    return merged, starts
 
 
-def _stack_layer(caches: Sequence[RowCache], layer: int, length: int, name: str) -> Tensor:
+def _stack_layer(
+    caches: Sequence[RowCache], layer: int, lengths: Sequence[int], capacity: int, edge: int, name: str
+) -> Tensor:
     first: Tensor = getattr(caches[0], name)[layer]
-    _, heads, capacity, width = first.shape
+    _, heads, _, width = first.shape
     out = first.new_zeros((len(caches), heads, capacity, width))
-    for entry, cache in enumerate(caches):
+    for entry, (cache, length) in enumerate(zip(caches, lengths, strict=True)):
         start = cache.start[layer]
-        out[entry, :, start:length] = getattr(cache, name)[layer][0, :, start:length]
+        out[entry, :, start + edge - length : edge] = getattr(cache, name)[layer][0, :, start:length]
     return out
 
 

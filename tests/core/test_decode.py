@@ -55,7 +55,7 @@ def decode(adapter, done, new=NEW, stop_ids=(), finished=lambda *_: False):
         adapter,
         caches,
         first_logits(adapter, done),
-        prompt_tokens=TOKENS,
+        prompt_tokens=[TOKENS] * len(caches),
         new_tokens=new,
         stop_ids=stop_ids,
         finished=finished,
@@ -124,12 +124,13 @@ def test_a_forgotten_row_is_caught_while_decoding(adapter, prefilled):
     not matter.
     """
     cache, hidden, plan = prefilled[2]
-    stacked = stack([cache], TOKENS)
+    stacked, starts = stack([cache], [TOKENS], NEW)
+    assert starts == [cache.start]
     assert plan.start == TOKENS - TAIL
     assert float(stacked.keys[4][0, :, : plan.start].abs().max()) == 0.0
     keys = cache.keys[4].clone()
     keys[:, :, TOKENS - 3] = float("nan")
-    broken = stack([cache], TOKENS)
+    broken, _ = stack([cache], [TOKENS], NEW)
     broken.keys[4], broken.start = keys, list(cache.start)
     with pytest.raises(NumericsError, match="decoding step"):
         decode(adapter, [(broken, hidden, plan)])
@@ -138,8 +139,33 @@ def test_a_forgotten_row_is_caught_while_decoding(adapter, prefilled):
 def test_a_cache_without_room_is_refused(adapter, prompt):
     """New rows past the capacity would vanish without a word; instead the run ends and says how many fit."""
     exact = run_exact(adapter, prompt(TOKENS), capacity=TOKENS + 2)
+    x = adapter.embed(prompt(TOKENS)[:, :1])
+    adapter.run_layer(0, x, adapter.rows(torch.tensor([TOKENS + 1])), exact.cache)
     with pytest.raises(NumericsError, match=f"holds {TOKENS + 2} rows"):
-        decode(adapter, [(exact.cache, exact.hidden[:, -1:], None)])
+        adapter.run_layer(0, x, adapter.rows(torch.tensor([TOKENS + 2])), exact.cache)
+
+
+def test_prompts_of_different_lengths_decode_together_as_each_would_alone(adapter, prompt, random_maps):
+    """Shorter prompts are moved to the right, but keep their own positions and see only their own rows."""
+    from ridgefill.cost import Geometry
+
+    shape = Geometry(layers=6, hidden=32, q=32, kv=16, ff=64)
+    done, lengths = [], []
+    for tokens in (50, 37, 44):
+        exact = run_exact(adapter, prompt(50)[:, :tokens], keep={3})
+        done.append((exact.cache, exact.hidden[:, -1:], None))
+        for arm in ARMS[:3]:
+            plan = plan_rows(arm, adapter, exact.lower(3), shape, 4)
+            filled = run_late(adapter, exact.lower(3), plan, predictor(arm, {3: random_maps(3).predict}), arm)
+            done.append((filled.cache, filled.hidden[:, -1:], plan))
+        lengths += [tokens] * 4
+    options = {"new_tokens": NEW, "stop_ids": (), "finished": lambda *_: False}
+    caches = [cache for cache, _, _ in done]
+    together = decode_greedy(adapter, caches, first_logits(adapter, done), prompt_tokens=lengths, **options)
+    for one, length, made in zip(done, lengths, together, strict=True):
+        alone = decode_greedy(adapter, [one[0]], first_logits(adapter, [one]), prompt_tokens=[length], **options)
+        assert [made] == alone
+    assert len({tuple(made) for made in together}) > 6
 
 
 def test_the_decoding_mask_hides_what_each_entry_cannot_see():

@@ -50,7 +50,7 @@ def _rows(arguments: argparse.Namespace, attempt: Attempt) -> list[dict[str, Any
     import torch
 
     from ridgefill.arms import ARMS
-    from ridgefill.evaluation.ruler import RulerRun, evaluate_sample
+    from ridgefill.evaluation.ruler import RulerRun, evaluate_samples, together
     from ridgefill.evaluation.runs import cost_geometry
     from ridgefill.models.load import load_model_folder
 
@@ -62,9 +62,9 @@ def _rows(arguments: argparse.Namespace, attempt: Attempt) -> list[dict[str, Any
     rows: list[dict[str, Any]] = []
     samples = _samples(arguments, loaded.tokenizer)
     with progress(len(samples), "lengths", "samples") as bar:
-        for sample in samples:
-            rows += evaluate_sample(run, sample)[0]
-            bar.update(1)
+        for group in together(run, samples):
+            rows += [row for made in evaluate_samples(run, group) for row in made[0]]
+            bar.update(len(group))
     return rows
 
 

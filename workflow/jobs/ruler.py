@@ -21,7 +21,7 @@ WORDS = "wonderwords"
 def work(arguments: argparse.Namespace) -> str:
     """Evaluate every sample; finished samples of an interrupted run are not computed again."""
     job = job_from(arguments)
-    from ridgefill.evaluation.ruler import RulerRun, evaluate_sample
+    from ridgefill.evaluation.ruler import RulerRun, evaluate_samples, item_name, together
     from workflow.jobs.evaluate import load_bench, maps_inputs, open_parts
 
     experiment = job.experiment
@@ -37,16 +37,19 @@ def work(arguments: argparse.Namespace) -> str:
         rows: list[dict[str, Any]] = []
         timings: list[dict[str, Any]] = []
         with progress(len(samples), "ruler", "samples") as bar:
-            for sample in samples:
-                item = f"{sample.task}-{sample.length}-{sample.index}"
+            for group in together(run, samples):
+                item = item_name(group[0])
                 done = parts.get(item)
                 if done is None:
-                    made = evaluate_sample(run, sample)
-                    done = {"rows": made[0], "timings": made[1]}
+                    made = evaluate_samples(run, group)
+                    done = {
+                        "rows": [row for one in made for row in one[0]],
+                        "timings": [t for one in made for t in one[1]],
+                    }
                     parts.put(item, done)
                 rows += done["rows"]
                 timings += done["timings"]
-                bar.update(1)
+                bar.update(len(group))
         metadata = job.metadata(attempt)
         write_table(job.out / SAMPLES, "ruler_samples", rows, metadata)
         write_table(job.out / TIMINGS, "timings", timings, metadata)
