@@ -153,6 +153,6 @@ def _require_same(stored: Mapping[str, Any], model: Mapping[str, Any], folder: P
     for key in sorted(set(stored) | set(model)):
         if key != "model" and stored.get(key) != model.get(key):
             raise MapError(
-                f"the maps in {folder} are for {key} {stored.get(key)!r}, but the model has {model.get(key)!r}; "
-                "use maps fitted for this model"
+                f"the maps in {folder} were fitted for {key} {stored.get(key)!r}, but the model has "
+                f"{model.get(key)!r}; use maps fitted for this model"
             )

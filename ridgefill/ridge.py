@@ -54,8 +54,8 @@ def factorise(moments: Moments, split: int) -> Factorised:
     floor = torch.finfo(torch.float32).eps * float(gram.diagonal().median())
     if not bool(torch.isfinite(values).all()) or float(values[0]) <= floor:
         raise NumericsError(
-            f"the Gram matrix of split {split} is singular: its least eigenvalue is {float(values[0]):.3g} where more "
-            f"than {floor:.3g} is needed. Capture on more varied text, or check for a constant channel."
+            f"the Gram matrix of split {split} is singular: its smallest eigenvalue is {float(values[0]):.3g} where "
+            f"more than {floor:.3g} is needed. Capture on more varied text, or check for a constant channel."
         )
     return Factorised(moments, split, values, vectors, vectors.T @ moments.cross[split])
 

@@ -80,7 +80,7 @@ def test_decoding_from_the_exact_cache_is_stock_generate(tiny, adapter, prompt, 
     done = run_exact(adapter, ids, capacity=tokens + count)
     made = decode_greedy(
         adapter, [done.cache], adapter.logits(done.hidden[:, -1:])[:, 0],
-        prompt_tokens=tokens, new_tokens=count, stop_ids=(), finished=lambda *_: False,
+        prompt_tokens=[tokens], new_tokens=count, stop_ids=(), finished=lambda *_: False,
     )  # fmt: skip
     assert made == [stock[0, tokens:].tolist()]
     assert len(set(made[0])) > 4
