@@ -61,9 +61,13 @@ LEAVES = [
     "documents/documents.parquet",
     "documents/tokens.parquet",
     "documents/timings.parquet",
+    "experiment.json",
     "provenance.json",
+    "claim.yaml",
     "verdicts.json",
     "cells.json",
+    *(f"tables/{table}.{kind}" for table in TABLES for kind in ("md", "csv")),
+    "views.sql",
     "report.html",
     "verification.json",
 ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -101,7 +101,10 @@ def save_moments(path: Path, moments: Moments, metadata: Mapping[str, str]) -> N
         **metadata,
     }
     with replacing(path) as temporary:
-        save_file({name: value.contiguous() for name, value in tensors.items()}, temporary, metadata=header)
+        try:
+            save_file({name: value.contiguous() for name, value in tensors.items()}, temporary, metadata=header)
+        except SafetensorError as error:  # its own type, also when the disk is full
+            raise OSError(str(error)) from error
 
 
 def load_moments(path: Path) -> Moments:

@@ -9,10 +9,14 @@ from functools import cache
 from pathlib import Path
 
 PACKAGES = ("ridgefill", "workflow")
+DATA = (".sql", ".j2", ".css", ".js")
 
 
 def source_hash(module: str, root: Path) -> str:
-    """SHA-256 over the syntax of ``module`` and every project module it imports, comments and docstrings left out."""
+    """SHA-256 over the syntax of ``module`` and every project module it imports, comments and docstrings left out.
+
+    Queries, templates and style sheets beside a module count when the module names them.
+    """
     seen: dict[str, str] = {}
     waiting = [module]
     while waiting:
@@ -22,6 +26,8 @@ def source_hash(module: str, root: Path) -> str:
             continue
         tree = _parsed(path)
         seen[name] = hashlib.sha256(ast.dump(_bare(tree)).encode()).hexdigest()
+        for used in _data_files(path, tree):
+            seen[used.relative_to(root).as_posix()] = hashlib.sha256(used.read_bytes()).hexdigest()
         waiting.extend(_imports(tree))
     lines = "".join(f"{name} {digest}\n" for name, digest in sorted(seen.items()))
     return hashlib.sha256(lines.encode()).hexdigest()
@@ -40,6 +46,14 @@ def _file(name: str, root: Path) -> Path | None:
         if path.is_file():
             return path
     return None
+
+
+def _data_files(path: Path, tree: ast.Module) -> Iterator[Path]:
+    """Files beside a module whose name, with or without the ending, is a string in it."""
+    words = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    for beside in sorted(path.parent.iterdir()):
+        if beside.suffix in DATA and not words.isdisjoint({beside.name, beside.stem}):
+            yield beside
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:

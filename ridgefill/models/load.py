@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
@@ -62,7 +63,10 @@ def convert_gguf(gguf: Path, folder: Path) -> None:
     plain.load_state_dict(loaded.state_dict())
     with replacing(folder) as temporary:
         temporary.mkdir(parents=True)
-        plain.save_pretrained(temporary)
+        try:
+            plain.save_pretrained(temporary)
+        except SafetensorError as error:  # its own type, also when the disk is full
+            raise OSError(str(error)) from error
         tokenizer.save_pretrained(temporary)
         files = {path.name: sha256_file(path) for path in sorted(temporary.iterdir())}
         write_text(temporary / RECORD, json.dumps({"from": gguf.name, "files": files}, indent=2) + "\n")
@@ -86,9 +90,8 @@ def load_model_folder(folder: Path, model: ModelConfig, dtype: str) -> Loaded:
     except ModelError:
         raise
     except Exception as error:
-        raise ModelError(
-            f"{folder} could not be loaded as {model.name} ({error}); delete it to build it again"
-        ) from error
+        reason = " ".join(str(error).split())
+        raise ModelError(f"{folder} could not be loaded as {model.name} ({reason}); {_repair(folder)}") from error
     if absent := sorted(report["missing_keys"]):
         raise ModelError(
             f"the weights in {folder} lack {len(absent)} tensors, among them {absent[0]}; fetch the model's files again"
@@ -99,6 +102,11 @@ def load_model_folder(folder: Path, model: ModelConfig, dtype: str) -> Loaded:
             "use the tokenizer that belongs to the model"
         )
     return Loaded(ADAPTERS[model.family](network), tokenizer, sha256_file(folder / "tokenizer.json"))
+
+
+def _repair(folder: Path) -> str:
+    """What to do about a damaged folder: ours can be built again, a user's own must not be deleted."""
+    return "delete it to build it again" if (folder / RECORD).is_file() else "fetch the model's files again"
 
 
 def _check_files(folder: Path) -> None:

@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     try:
         report = recompute(arguments.results)
-        _write(arguments.results, report)
+        write_report(arguments.results, report)
     except RidgeFillError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
@@ -107,7 +107,8 @@ def describe(report: Report) -> str:
     return "\n".join([*lines, f"{report.cells} numbers recomputed, compared in {report.files} files: {outcome}\n"])
 
 
-def _write(root: Path, report: Report) -> None:
+def write_report(root: Path, report: Report) -> None:
+    """Write the counts and every mismatch to ``verification.json``."""
     document = {
         "version": VERIFICATION_VERSION,
         "passed": not report.mismatches,

@@ -7,7 +7,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,12 +106,12 @@ def run_job(work: Callable[[argparse.Namespace], str], command: argparse.Argumen
     """Run ``work`` on the command line; print its last word, or one sentence and an exit code on refusal."""
     arguments = command.parse_args()
     log = arguments.log
-    if log:
-        log.parent.mkdir(parents=True, exist_ok=True)
     try:
         said, code = work(arguments), 0
     except (RidgeFillError, LedgerError) as error:
         said, code = f"error: {error}", error.exit_code
+    except OSError as error:
+        said, code = _refused_by_system(error), 1
     except KeyboardInterrupt:
         said, code = "error: stopped by the user; run the same command again to carry on", 130
     except MemoryError:
@@ -121,8 +121,18 @@ def run_job(work: Callable[[argparse.Namespace], str], command: argparse.Argumen
         )
     sys.stderr.write(said + "\n")
     if log:
-        log.write_text(said + "\n", encoding="utf-8")
+        # The log repeats what was said; a disk that is full must not change how the job ended.
+        with suppress(OSError):
+            log.parent.mkdir(parents=True, exist_ok=True)
+            log.write_text(said + "\n", encoding="utf-8")
     return code
+
+
+def _refused_by_system(error: OSError) -> str:
+    return (
+        f"error: {error.filename or 'a file'} could not be read or written ({error.strerror or error}); free space or "
+        "fix its permissions, then run again"
+    )
 
 
 def progress(total: int, stage: str, unit: str) -> Any:

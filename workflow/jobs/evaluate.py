@@ -66,14 +66,22 @@ def maps_inputs(job: Job) -> list[Path]:
     return [sums]
 
 
+def _model_files(folder: Path) -> Any:
+    """What tells one model from another without reading all of it: recorded hashes, else names, sizes and times."""
+    record = folder / RECORD
+    if record.is_file():
+        return record.read_text("utf-8")
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    return [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+
+
 def open_parts(job: Job, run: str, inputs: list[Path]) -> Parts:
     """Finished items of ``run``, valid for this configuration, model, maps, registration and code."""
-    record = job.model_folder / RECORD
     depends: dict[str, Any] = {
         "config": job.config_sha256(),
         "registration": job.registration.leaf,
         "maps": [path.read_text("utf-8") for path in inputs],
-        "model": record.read_text("utf-8") if record.is_file() else str(job.model_folder),
+        "model": _model_files(job.model_folder),
         "code": source_hash(f"workflow.jobs.{run}", job.root),
     }
     fingerprint = hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()

@@ -6,7 +6,6 @@ import argparse
 import importlib.metadata
 import os
 import platform
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from ledger.launch import Registration
 from ledger.rules import decide, rule_text
 from ridgefill.errors import ResultsError
 from ridgefill.measures import Measures
-from ridgefill.results import write_json
+from ridgefill.results import write_bytes, write_json
 from ridgefill.tables.render import render
 from workflow.gate import RUNS
 from workflow.jobs.common import Job, job_from, parser, run_job
@@ -31,7 +30,7 @@ def work(arguments: argparse.Namespace) -> str:
     registration = job.registration
     write_json(job.out / "experiment.json", _resolved(job))
     write_json(job.out / "provenance.json", _provenance(job, registration))
-    shutil.copyfile(job.root / job.experiment.claim, job.out / "claim.yaml")
+    write_bytes(job.out / "claim.yaml", (job.root / job.experiment.claim).read_bytes())
     measures = Measures(job.out)
     verdicts = []
     for prediction in registration.claim.predictions:

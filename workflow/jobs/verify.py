@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from ridgefill.errors import ResultsError
-from ridgefill.recompute import main as recompute
+from ridgefill.recompute import describe, recompute, write_report
 from workflow.jobs.common import job_from, parser, run_job
 
 
 def work(arguments: argparse.Namespace) -> str:
     """Recompute and refuse to finish when a number does not match; ``verification.json`` has the counts."""
     job = job_from(arguments)
-    if recompute([str(job.out)]) != 0:
-        raise ResultsError(f"some numbers of {job.out} do not match; the list is above and in verification.json")
+    report = recompute(job.out)
+    write_report(job.out, report)
+    sys.stdout.write(describe(report))
+    if report.mismatches:
+        raise ResultsError(
+            f"{len(report.mismatches)} numbers of {job.out} do not match what was recomputed; they are listed above"
+        )
     return f"verify: every number of {job.out} was recomputed and matches"
 
 

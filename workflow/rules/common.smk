@@ -1,5 +1,8 @@
 # What every rule file may use.
 
+# Tables that every report has; those of the verdicts are there only when the claim predicts something.
+TABLES = ["main", "contrasts", "split_curve", "tasks", "lam", "fit", "cost", "setup"]
+
 
 def asked(question):
     """An input or parameter function whose refusal stops the planning with one sentence."""

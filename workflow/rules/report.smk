@@ -14,11 +14,20 @@ rule report:
         documents="results/{experiment}/documents/documents.parquet",
         tokens="results/{experiment}/documents/tokens.parquet",
         document_timings="results/{experiment}/documents/timings.parquet",
+        notes="workflow/report/notes.yaml",
     output:
+        experiment="results/{experiment}/experiment.json",
         provenance="results/{experiment}/provenance.json",
+        claim="results/{experiment}/claim.yaml",
         verdicts="results/{experiment}/verdicts.json",
         cells="results/{experiment}/cells.json",
         page="results/{experiment}/report.html",
+        views="results/{experiment}/views.sql",
+        tables=expand(
+            "results/{{experiment}}/tables/{table}.{kind}",
+            table=TABLES,
+            kind=["md", "csv"],
+        ),
     log:
         "logs/{experiment}/report.log",
     benchmark:
