@@ -142,8 +142,8 @@ def test_a_corrupt_model_file_stops_the_run(checkout, refused, tidy, job):
 def test_maps_of_another_tokenizer_are_refused(checkout, refused, tidy, material, job):
     """The maps carry the tokenizer's hash."""
     material.write_tokenizer(checkout.root / "model", vocabulary=300)
-    refused(job(checkout, "documents"), " are for tokenizer_sha256", "use maps fitted for this model")
-    refused(job(checkout, "ruler"), " are for tokenizer_sha256")
+    refused(job(checkout, "documents"), "for tokenizer_sha256", "use maps fitted for this model")
+    refused(job(checkout, "ruler"), "for tokenizer_sha256")
     tidy(checkout.root)
 
 
