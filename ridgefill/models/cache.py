@@ -97,10 +97,12 @@ def _stack_layer(
 ) -> Tensor:
     first: Tensor = getattr(caches[0], name)[layer]
     _, heads, _, width = first.shape
-    out = first.new_zeros((len(caches), heads, capacity, width))
+    # Not zeroed as a whole: columns after the edge are written before anything can see them.
+    out = first.new_empty((len(caches), heads, capacity, width))
     for entry, (cache, length) in enumerate(zip(caches, lengths, strict=True)):
-        start = cache.start[layer]
-        out[entry, :, start + edge - length : edge] = getattr(cache, name)[layer][0, :, start:length]
+        begin = cache.start[layer] + edge - length
+        out[entry, :, :begin] = 0.0
+        out[entry, :, begin:edge] = getattr(cache, name)[layer][0, :, cache.start[layer] : length]
     return out
 
 
