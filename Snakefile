@@ -67,6 +67,7 @@ LEAVES = [
     "verdicts.json",
     "cells.json",
     *(f"tables/{table}.{kind}" for table in TABLES for kind in ("md", "csv")),
+    *(f"figures/{figure}.{kind}" for figure in FIGURES for kind in ("png", "svg")),
     "views.sql",
     "report.html",
     "verification.json",

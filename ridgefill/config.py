@@ -137,5 +137,6 @@ def with_overrides(experiment: Experiment, overrides: Mapping[str, Any]) -> Expe
             target = target.get(parent) if isinstance(target, dict) else None
         if key == "name" or not isinstance(target, dict) or last not in target:
             raise ConfigError(f"unknown setting {key!r} to override in {experiment.name}")
-        target[last] = value
+        # A command line only has strings: "200" is the number that the same text would be in the file.
+        target[last] = yaml.safe_load(value) if isinstance(value, str) else value
     return _checked(Experiment, data, f"{experiment.name} with overrides {dict(overrides)!r}")

