@@ -119,7 +119,8 @@ def run_job(work: Callable[[argparse.Namespace], str], command: argparse.Argumen
             "error: out of memory; lower the lengths in the experiment's configuration or use a larger machine",
             9,
         )
-    sys.stderr.write(said + "\n")
+    if said:
+        sys.stderr.write(said + "\n")
     if log:
         # The log repeats what was said; a disk that is full must not change how the job ended.
         with suppress(OSError):
