@@ -147,7 +147,6 @@ def progress(total: int, stage: str, unit: str) -> Any:
         mininterval=10 if quiet else 0.5,
         ncols=88,
         ascii=" =",
-        dynamic_ncols=not quiet,
         bar_format="{desc:<10} {percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} {unit}, {elapsed} gone, {remaining} left"
         + ("\n" if quiet else ""),
     )
