@@ -146,6 +146,7 @@ def progress(total: int, stage: str, unit: str) -> Any:
         file=sys.stderr,
         mininterval=10 if quiet else 0.5,
         ncols=88,
+        nrows=24,
         ascii=" =",
         bar_format="{desc:<10} {percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} {unit}, {elapsed} gone, {remaining} left"
         + ("\n" if quiet else ""),
