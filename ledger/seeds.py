@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-
 _SALT = b"ledger/1/seed"
 
 
 def hkdf_sha256(key: bytes, salt: bytes, info: bytes, length: int) -> bytes:
     """HKDF (RFC 5869) with SHA-256; ``length`` is at most 8,160 bytes."""
-    pseudorandom = hmac.digest(salt or bytes(32), key, hashlib.sha256)
-    output = block = b""
-    counter = 0
-    while len(output) < length:
-        counter += 1
-        block = hmac.digest(pseudorandom, block + info + bytes([counter]), hashlib.sha256)
-        output += block
-    return output[:length]
+    # Imported here: the library takes longer to load than `ledger --help` may.
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    return HKDF(algorithm=SHA256(), length=length, salt=salt or None, info=info).derive(key)
 
 
 def run_seed(registration_leaf_hex: str, label: str) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
-from torch import Tensor
 
 from ridgefill.errors import TextError
 from ridgefill.models.base import Adapter
@@ -61,14 +60,9 @@ def capture(
     """Moments of all ``splits`` over token pieces, keeping every ``stride``-th position. Raises ``NumericsError``."""
     total: Moments | None = None
     for piece in texts:
-        inputs: dict[int, Tensor] = {}
-
-        def keep(layer: int, x: Tensor, inputs: dict[int, Tensor] = inputs) -> None:
-            if layer >= min(splits):
-                inputs[layer] = x[0, ::stride]
-
         with torch.inference_mode():
-            run_exact(adapter, torch.tensor([piece]), observe=keep)
+            done = run_exact(adapter, torch.tensor([piece]), keep=range(min(splits), adapter.layers))
+            inputs = {layer: x[0, ::stride] for layer, x in done.inputs.items()}
             part = chunk_moments(inputs, splits, adapter.layers)
         total = part if total is None else merge(total, part)
         progress(len(piece))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ridgefill import __version__
-from ridgefill.errors import ConfigError, RidgeFillError
+from ridgefill.errors import RidgeFillError
 
 
 def _macs_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -49,18 +49,10 @@ def _config_root(given: Path | None) -> Path:
 
 def _macs(arguments: argparse.Namespace) -> int:
     from ridgefill import cost
-    from ridgefill.config import load_model
+    from ridgefill.config import cost_geometry, load_model
 
     model = load_model(arguments.model, _config_root(arguments.root))
-    size = model.geometry
-    if size.recurrent is not None:
-        raise ConfigError(
-            f"{model.name} has recurrent layers, whose work is not counted here; expected a model of "
-            "attention layers only"
-        )
-    g = cost.Geometry(
-        size.layers, size.hidden, size.heads * size.head_dim, size.kv_heads * size.head_dim, size.intermediate
-    )
+    g = cost_geometry(model)
     macs = cost.fill_macs(
         g,
         tokens=arguments.tokens,

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from ridgefill.cost import Geometry
 from ridgefill.errors import ConfigError
 from ridgefill.settings import Experiment, ExperimentFile, ModelConfig
 
@@ -20,6 +21,7 @@ __all__ = [
     "Experiment",
     "ModelConfig",
     "check_fits_model",
+    "cost_geometry",
     "known_experiments",
     "known_models",
     "load_experiment",
@@ -107,6 +109,23 @@ def load_experiment(name: str, root: Path | str = ".") -> Experiment:
     experiment = _checked(Experiment, {**data, "name": name}, str(path))
     check_fits_model(experiment, load_model(experiment.model, root), str(path))
     return experiment
+
+
+def cost_geometry(model: ModelConfig) -> Geometry:
+    """The cost model's geometry of a configured model; ConfigError for one with layers it does not count."""
+    size = model.geometry
+    if size.recurrent is not None:
+        raise ConfigError(
+            f"{model.name} has recurrent layers, whose work is not counted here; expected a model of "
+            "attention layers only"
+        )
+    return Geometry(
+        layers=size.layers,
+        hidden=size.hidden,
+        q=size.heads * size.head_dim,
+        kv=size.kv_heads * size.head_dim,
+        ff=size.intermediate,
+    )
 
 
 def check_fits_model(experiment: Experiment, model: ModelConfig, where: str) -> None:

@@ -37,14 +37,8 @@ def cache_write_cosines(
     rows = 0
     first = min(split for split, _ in candidates)
     for piece in texts:
-        inputs: dict[int, Tensor] = {}
-
-        def keep(layer: int, x: Tensor, inputs: dict[int, Tensor] = inputs) -> None:
-            if layer >= first:
-                inputs[layer] = x
-
         with torch.inference_mode():
-            run_exact(adapter, torch.tensor([piece]), observe=keep)
+            inputs = run_exact(adapter, torch.tensor([piece]), keep=range(first, adapter.layers)).inputs
             for layer in range(first + 1, adapter.layers):
                 truth = {"input": inputs[layer], **adapter.writes(layer, inputs[layer])}
                 for (split, lam), maps in candidates.items():

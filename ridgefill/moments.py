@@ -115,7 +115,7 @@ def load_moments(path: Path) -> Moments:
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
     except (OSError, ValueError, RuntimeError) as error:
         raise ResultsError(f"{path} is not a readable moments file ({error}); delete it and capture again") from error
-    except Exception as error:  # safetensors raises its own type, which is not exported
+    except SafetensorError as error:
         raise ResultsError(f"{path} is damaged ({error}); delete it and capture again") from error
     if not header or not {"layers", "splits", "rows"} <= header.keys():
         raise ResultsError(f"{path} is no moments file: it lacks the header that a capture writes; capture again")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -15,9 +15,6 @@ from ridgefill.models.cache import RowCache
 
 SELECTOR_LAYERS = (3, 7, 11, 15)
 """Layers whose attention ranks the prefix rows (paper section 2.4); only those below the split count."""
-
-Observer = Callable[[int, Tensor], None]
-"""Called with a layer number and that layer's input ``[1, N, hidden]`` before the layer runs."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,6 @@ def run_exact(
     capacity: int | None = None,
     keep: Collection[int] = (),
     window: tuple[int, int] | None = None,
-    observe: Observer | None = None,
 ) -> ExactPass:
     """Run every layer on every row of ``ids`` (int64 ``[1, N]``), as the stock model does in one pass.
 
@@ -78,40 +74,48 @@ def run_exact(
     """
     tokens = _checked_length(ids)
     window = window or (max(0, tokens - 64), tokens)
-    cache = adapter.new_cache(capacity or tokens)
-    rows = adapter.rows(torch.arange(tokens, device=adapter.device))
-    kept: dict[int, Tensor] = {}
-    windows: dict[int, Tensor] = {}
-    begin, clock = perf_counter(), []
-    x = adapter.embed(ids.to(adapter.device))
-    for layer in range(adapter.layers):
-        clock.append(perf_counter() - begin)
-        if observe is not None:
-            observe(layer, x)
-        if layer in keep:
-            kept[layer] = x
-        if layer in SELECTOR_LAYERS:
-            windows[layer] = x[:, slice(*window)]
-        x = adapter.run_layer(layer, x, rows, cache)
-    clock.append(perf_counter() - begin)
-    require_finite(x, "the output of the last layer")
-    return ExactPass(tokens, cache, kept, x, window, windows, tuple(clock))
+    done = _run_layers(adapter, ids, adapter.layers, capacity or tokens, window, keep)
+    require_finite(done.output, "the output of the last layer")
+    return ExactPass(tokens, done.cache, done.kept, done.output, window, done.window_inputs, done.clock)
 
 
 def run_lower(adapter: Adapter, ids: Tensor, split: int, *, capacity: int | None = None, window: int = 64) -> LowerPass:
     """Run only the layers below ``split`` on ``ids`` (int64 ``[1, N]``): the exact part of a filled prefill."""
     tokens = _checked_length(ids)
     span = (max(0, tokens - window), tokens)
-    cache = adapter.new_cache(capacity or tokens)
-    rows = adapter.rows(torch.arange(tokens, device=adapter.device))
+    done = _run_layers(adapter, ids, split, capacity or tokens, span)
+    return LowerPass(split, tokens, done.cache, done.output, span, done.window_inputs, done.clock[-1])
+
+
+@dataclass(frozen=True)
+class _Layers:
+    """Layers ``0 .. stop - 1`` after they ran; clock has one entry per layer and one for the end."""
+
+    cache: RowCache
+    output: Tensor
+    kept: Mapping[int, Tensor]
+    window_inputs: Mapping[int, Tensor]
+    clock: tuple[float, ...]
+
+
+def _run_layers(
+    adapter: Adapter, ids: Tensor, stop: int, capacity: int, window: tuple[int, int], keep: Collection[int] = ()
+) -> _Layers:
+    cache = adapter.new_cache(capacity)
+    rows = adapter.rows(torch.arange(ids.shape[1], device=adapter.device))
+    kept: dict[int, Tensor] = {}
     windows: dict[int, Tensor] = {}
-    begin = perf_counter()
+    begin, clock = perf_counter(), []
     x = adapter.embed(ids.to(adapter.device))
-    for layer in range(split):
+    for layer in range(stop):
+        clock.append(perf_counter() - begin)
+        if layer in keep:
+            kept[layer] = x
         if layer in SELECTOR_LAYERS:
-            windows[layer] = x[:, slice(*span)]
+            windows[layer] = x[:, slice(*window)]
         x = adapter.run_layer(layer, x, rows, cache)
-    return LowerPass(split, tokens, cache, x, span, windows, perf_counter() - begin)
+    clock.append(perf_counter() - begin)
+    return _Layers(cache, x, kept, windows, tuple(clock))
 
 
 def require_finite(x: Tensor, what: str) -> None:

@@ -14,6 +14,7 @@ from ridgefill.config import known_experiments, load_experiment, load_model, wit
 from ridgefill.errors import RidgeFillError
 from ridgefill.models.source import FAMILIES, RECORD, local_folder
 from ridgefill.settings import Experiment, ModelConfig, WheelSource
+from ridgefill.suites import words
 from ridgefill.suites.manifest import load_manifest
 from ridgefill.texts import load_sources
 from workflow.gate import allowed, entry_path
@@ -85,7 +86,7 @@ class Plan:
     def text_files(self, name: str) -> list[str]:
         """Markers of the unpacked text sources that the experiment reads."""
         experiment = self.experiment(name)
-        wanted = {*experiment.capture.sources, experiment.suites.ruler.haystack, "wonderwords"}
+        wanted = {*experiment.capture.sources, experiment.suites.ruler.haystack, words.SOURCE}
         manifest = self.root / experiment.suites.documents.manifest
         wanted |= {document.source for document in self._ask(lambda: load_manifest(manifest))}
         return [self.text_marker(source) for source in sorted(wanted)]

@@ -10,16 +10,14 @@ RUNS = ("capture", "fit", "ruler", "documents")
 """Runs of an experiment that have to be registered, in the order in which they run."""
 
 
-def allowed(
-    root: Path, branch: str, claim: str, overrides: dict[str, str], runs: tuple[str, ...] = RUNS
-) -> Registration:
+def allowed(root: Path, branch: str, claim: str, overrides: dict[str, str]) -> Registration:
     """The registration that covers the claim, its configs and these overrides.
 
     Looks in the branch that will be written and in the published one. Raises the ledger's own refusals
     (unregistered, drifted, not in the claim), whose message names the command to type.
     """
     registration = find_registration(root, [branch, "main"], Path(claim))
-    for run in runs:
+    for run in RUNS:
         check_allowed(registration, run, overrides)
     return registration
 

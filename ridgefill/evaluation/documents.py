@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from ridgefill.arms import Arm
-from ridgefill.cost import Geometry, exact_macs
+from ridgefill.cost import exact_macs
 from ridgefill.errors import TextError
-from ridgefill.evaluation.ruler import timing_rows
-from ridgefill.evaluation.runs import ArmRun, kept_layers, log_likelihood, run_arms
-from ridgefill.fill import Predict
-from ridgefill.models.load import Loaded
+from ridgefill.evaluation.runs import ArmRun, Setup, kept_layers, log_likelihood, run_arms, timing_rows
 from ridgefill.passes import run_exact
 from ridgefill.suites.masks import key_mask, novel_mask
 
@@ -22,15 +18,9 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class DocumentRun:
+class DocumentRun(Setup):
     """What an evaluation of documents needs. tail, prompt_tokens, scored_tokens: counts of tokens."""
 
-    loaded: Loaded
-    arms: Sequence[Arm]
-    maps: Mapping[int, Predict]
-    geometry: Geometry
-    tail: int
-    window: int
     prompt_tokens: int
     scored_tokens: int
     labels: Mapping[str, str]

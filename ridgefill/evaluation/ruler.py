@@ -8,13 +8,10 @@ from typing import Any
 
 import torch
 
-from ridgefill.arms import Arm
-from ridgefill.cost import Geometry, exact_macs
+from ridgefill.cost import exact_macs
 from ridgefill.decode import decode_greedy
 from ridgefill.evaluation.prompts import Prompt, ruler_prompt
-from ridgefill.evaluation.runs import ArmRun, kept_layers, run_arms
-from ridgefill.fill import Predict
-from ridgefill.models.load import Loaded
+from ridgefill.evaluation.runs import ArmRun, Setup, kept_layers, run_arms, timing_rows
 from ridgefill.passes import run_exact
 from ridgefill.suites.ruler import RulerSample, filled_region, locate_needles
 from ridgefill.suites.scorer import score
@@ -25,15 +22,9 @@ DECODE_BYTES = 3 * 2**30
 
 
 @dataclass(frozen=True)
-class RulerRun:
+class RulerRun(Setup):
     """What an evaluation of samples needs; ``seed_for`` gives the run seed of a label (63 bits)."""
 
-    loaded: Loaded
-    arms: Sequence[Arm]
-    maps: Mapping[int, Predict]
-    geometry: Geometry
-    tail: int
-    window: int
     seed_for: Callable[[str], int]
     labels: Mapping[str, str]
 
@@ -103,22 +94,6 @@ def _prefill(run: RulerRun, sample: RulerSample) -> _Prefilled:
     seed = run.seed_for(f"rows/ruler/{item_name(sample)}")
     runs = run_arms(run.loaded.adapter, exact, run.arms, run.maps, run.geometry, seed=seed, tokens=tokens)
     return _Prefilled(sample, prompt, list(runs), exact.clock[-1])
-
-
-def timing_rows(suite: str, item: str, runs: Sequence[ArmRun], exact_seconds: float) -> list[Row]:
-    """Rows for ``timings``: what each arm's layers took in this process, beside the exact pass."""
-    return [
-        {
-            "suite": suite,
-            "item": item,
-            "arm": run.arm.name,
-            "split": run.arm.split,
-            "lower_seconds": run.seconds[0],
-            "late_seconds": run.seconds[1],
-            "exact_seconds": exact_seconds,
-        }
-        for run in runs
-    ]
 
 
 def _decode(run: RulerRun, prefilled: Sequence[_Prefilled]) -> list[list[list[int]]]:

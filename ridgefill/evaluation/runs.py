@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,9 +15,22 @@ from ridgefill.fill import Predict, predictor, run_late
 from ridgefill.maps import RidgeMaps
 from ridgefill.models.base import Adapter
 from ridgefill.models.cache import RowCache
+from ridgefill.models.load import Loaded
 from ridgefill.passes import ExactPass
 from ridgefill.rows import plan_macs, plan_rows
-from ridgefill.settings import Experiment, ModelConfig
+from ridgefill.settings import Experiment
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What every suite needs: a model, arms and their maps. tail, window: counts of tokens."""
+
+    loaded: Loaded
+    arms: Sequence[Arm]
+    maps: Mapping[int, Predict]
+    geometry: Geometry
+    tail: int
+    window: int
 
 
 @dataclass(frozen=True)
@@ -53,18 +67,6 @@ def experiment_arms(experiment: Experiment, layers: int) -> list[Arm]:
         )
         arms.setdefault(arm.key, arm)
     return list(arms.values())
-
-
-def cost_geometry(model: ModelConfig) -> Geometry:
-    """The cost model's geometry of a configured model."""
-    shape = model.geometry
-    return Geometry(
-        layers=shape.layers,
-        hidden=shape.hidden,
-        q=shape.heads * shape.head_dim,
-        kv=shape.kv_heads * shape.head_dim,
-        ff=shape.intermediate,
-    )
 
 
 def ready_maps(maps: Mapping[int, RidgeMaps], adapter: Adapter) -> dict[int, Predict]:
@@ -110,6 +112,22 @@ def run_arms(
             plan_macs(arm, plan, tokens, geometry),
             (lower.seconds, done.seconds),
         )
+
+
+def timing_rows(suite: str, item: str, runs: Sequence[ArmRun], exact_seconds: float) -> list[dict[str, Any]]:
+    """Rows for ``timings``: what each arm's layers took in this process, beside the exact pass."""
+    return [
+        {
+            "suite": suite,
+            "item": item,
+            "arm": run.arm.name,
+            "split": run.arm.split,
+            "lower_seconds": run.seconds[0],
+            "late_seconds": run.seconds[1],
+            "exact_seconds": exact_seconds,
+        }
+        for run in runs
+    ]
 
 
 def log_likelihood(adapter: Adapter, hidden: Tensor, targets: Tensor) -> Tensor:

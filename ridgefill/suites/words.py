@@ -10,6 +10,8 @@ from pathlib import Path
 from ridgefill.errors import TextError
 from ridgefill.texts import Source, read_member
 
+SOURCE = "wonderwords"
+"""The text source that carries the word lists."""
 _ADJECTIVES = "wonderwords/assets/adjectivelist.txt"
 _NOUNS = "wonderwords/assets/nounlist.txt"
 

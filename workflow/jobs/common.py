@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +36,12 @@ class Job:
     texts: Path
     threads: int
 
-    @property
+    @cached_property
     def experiment(self) -> Experiment:
         """The experiment with the command line's overrides."""
         return with_overrides(load_experiment(self.name, self.root), self.overrides)
 
-    @property
+    @cached_property
     def model(self) -> ModelConfig:
         """The experiment's model."""
         return load_model(self.experiment.model, self.root)
@@ -65,13 +66,18 @@ class Job:
 
     def metadata(self, attempt: Attempt) -> dict[str, str]:
         """File metadata of results written under ``attempt``."""
-        start: dict[str, Any] = dict(attempt.start.body or {})
-        return {
-            "git_commit": str((start.get("git") or {}).get("commit", "unknown")),
-            "config_sha256": self.config_sha256(),
-            "ledger_entry": f"{attempt.branch}/{attempt.start.seq}",
-            "registration": entry_path(attempt.registration),
-        }
+        return file_metadata(attempt, self.config_sha256())
+
+
+def file_metadata(attempt: Attempt, config_sha256: str) -> dict[str, str]:
+    """What a results file says of the attempt that wrote it."""
+    start: dict[str, Any] = dict(attempt.start.body or {})
+    return {
+        "git_commit": str((start.get("git") or {}).get("commit", "unknown")),
+        "config_sha256": config_sha256,
+        "ledger_entry": f"{attempt.branch}/{attempt.start.seq}",
+        "registration": entry_path(attempt.registration),
+    }
 
 
 def parser(description: str) -> argparse.ArgumentParser:

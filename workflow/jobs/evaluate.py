@@ -10,10 +10,11 @@ from typing import Any
 
 from ledger.seeds import run_seed
 from ridgefill.arms import Arm
+from ridgefill.config import cost_geometry
 from ridgefill.cost import Geometry
 from ridgefill.errors import MapError
 from ridgefill.evaluation.parts import Parts
-from ridgefill.evaluation.runs import cost_geometry, experiment_arms, ready_maps
+from ridgefill.evaluation.runs import experiment_arms, ready_maps
 from ridgefill.fill import Predict
 from ridgefill.maps import load_maps
 from ridgefill.models.load import RECORD, Loaded, load_model_folder

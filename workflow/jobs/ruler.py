@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from pathlib import Path
 from typing import Any
 
 from ridgefill.results import write_table
+from ridgefill.settings import RulerSuite
 from ridgefill.suites.documents import haystack
 from ridgefill.suites.ruler import RulerSample, generate
+from ridgefill.suites.words import SOURCE as WORDS
 from ridgefill.suites.words import load_words
 from ridgefill.texts import find_source, load_sources
-from workflow.jobs.common import Job, job_from, parser, progress, run_job
+from workflow.jobs.common import job_from, parser, progress, run_job
 
 SAMPLES = "ruler/samples.parquet"
 TIMINGS = "ruler/timings.parquet"
-WORDS = "wonderwords"
 
 
 def work(arguments: argparse.Namespace) -> str:
@@ -32,7 +34,7 @@ def work(arguments: argparse.Namespace) -> str:
             bench.loaded, bench.arms, bench.maps, bench.geometry, experiment.tail, experiment.window,
             bench.seed_for, {**bench.labels, "source": experiment.suites.ruler.source},
         )  # fmt: skip
-        samples = make_samples(job, bench.loaded.tokenizer)
+        samples = make_samples(experiment.suites.ruler, job.texts, bench.loaded.tokenizer)
         parts = open_parts(job, "ruler", inputs)
         rows: list[dict[str, Any]] = []
         timings: list[dict[str, Any]] = []
@@ -58,13 +60,12 @@ def work(arguments: argparse.Namespace) -> str:
     return f"ruler: {len(samples)} samples under {len(bench.arms)} arms"
 
 
-def make_samples(job: Job, tokenizer: Any) -> list[RulerSample]:
-    """The experiment's samples, in task, length and sample order."""
+def make_samples(suite: RulerSuite, texts: Path, tokenizer: Any) -> list[RulerSample]:
+    """The suite's samples, in length, task and sample order."""
     from ridgefill.evaluation.prompts import chat_overhead
 
-    suite = job.experiment.suites.ruler
-    words = load_words(find_source(WORDS, load_sources()), job.texts)
-    essays = "\n".join(haystack(suite.haystack, *suite.essays, job.texts).values())
+    words = load_words(find_source(WORDS, load_sources()), texts)
+    essays = "\n".join(haystack(suite.haystack, *suite.essays, texts).values())
     return [
         sample
         for length in suite.lengths
