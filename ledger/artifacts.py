@@ -6,17 +6,30 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ledger.accounting import World
 from ledger.branches import MAIN
-from ledger.entry import Entry
+from ledger.entry import GRADED, Entry
 from ledger.errors import FormatError
 from ledger.files import hash_file, inside
 from ledger.findings import Finding, error, from_format, note
-from ledger.registration import changed_files
+from ledger.measures import MeasureError
+from ledger.numbers import check_parquet, parquet_metadata
+from ledger.pinning import changed_files
+from ledger.publishing.marker import results_left_out
+from ledger.world import World
 
 FILE_CODES = frozenset(
-    {"output_changed", "output_missing", "config_drift", "unregistered_results", "unregistered_output"}
+    {
+        "output_changed",
+        "output_missing",
+        "not_a_number",
+        "config_drift",
+        "unregistered_results",
+        "unregistered_output",
+        "wrong_output_seed",
+        "wrong_verdict",
+    }
 )
+SEED_KEY = "run_seed"  # Parquet metadata: the seed an output was drawn from, in decimal digits
 _NAMED = 3
 
 
@@ -62,12 +75,14 @@ def check_outputs(root: Path, world: World, branch: str) -> Iterator[Finding]:
             yield from_format(failure, output.result)
             continue
         except OSError:
-            if branch == MAIN and output.published:
+            if branch == MAIN and output.published and not results_left_out(root):
                 yield error("output_missing", output.result, f"{experiment}/{path} is published but not there")
             else:
                 absent.setdefault(output.result, []).append(path)
             continue
         if found == output.sha256:
+            if path.endswith(".parquet"):
+                yield from _check_table(inside(folder, path), f"{experiment}/{path}", output)
             continue
         standing = [other[experiment, path] for other in others if (experiment, path) in other]
         if branch != MAIN and any(item.sha256 == found for item in standing):
@@ -83,6 +98,21 @@ def check_outputs(root: Path, world: World, branch: str) -> Iterator[Finding]:
         yield note("output_absent", seq, f"not here: {', '.join(paths[:_NAMED])}{more}")
 
 
+def _check_table(path: Path, name: str, output: Output) -> Iterator[Finding]:
+    """A result file holds no NaN and, if it states a seed, that of its run; one that is no Parquet is only noted."""
+    try:
+        stated = parquet_metadata(path).get(SEED_KEY)
+    except MeasureError:
+        message = f"{name} is not a readable Parquet file, so it can decide nothing"
+        yield note("unreadable_results", output.result, message)
+        return
+    seed = (output.start.body or {})["seed"]
+    if stated not in (None, seed):
+        yield error("wrong_output_seed", output.result, f"{name} was drawn from seed {stated}, its run had {seed}")
+    for said in check_parquet(path):
+        yield error("not_a_number", output.result, said.replace(str(path), name))
+
+
 def check_configs(root: Path, world: World, branch: str) -> Iterator[Finding]:
     """Compare what registrations pin with the disk; an error only under results that ``main`` publishes."""
     outputs = standing_outputs(world, branch).values()
@@ -92,13 +122,21 @@ def check_configs(root: Path, world: World, branch: str) -> Iterator[Finding]:
         if output.published and (found := world.registration_of(output.start)) is not None
     }
     for entry in world.chains[branch].entries:
-        if entry.kind != "register" or entry.body is None:
+        if entry.kind not in GRADED or entry.body is None:
             continue
         changes = "; ".join(changed_files(root, entry.body))
         if changes and branch == MAIN and entry.leaf in under:
             yield error("config_drift", entry.seq, f"{changes}, yet its results are published")
-        elif changes:
+        elif changes and _can_launch(world, entry):
             yield note("config_changed", entry.seq, f"{changes}; this registration can launch no run any more")
+
+
+def _can_launch(world: World, version: Entry) -> bool:
+    """Whether a registration or amendment is the last version of one that was not voided."""
+    if version.leaf not in world.histories:
+        return False
+    _, history = world.histories[version.leaf]
+    return history.void is None and history.current.leaf == version.leaf
 
 
 def check_published(root: Path, world: World) -> Iterator[Finding]:

@@ -33,22 +33,35 @@ class Chain:
         return all(finding.level != "error" for finding in self.findings)
 
 
-def read_chain(path: Path) -> Chain:
-    """Read the ledger in folder ``path``. Raises NoLedger when there is none."""
+@dataclass(frozen=True)
+class Prefix:
+    """Entries that something else vouches for: how many, the hex leaf hash of the last, and their origin."""
+
+    size: int
+    last: str | None
+    origin: str | None
+
+
+NOTHING = Prefix(0, None, None)
+
+
+def read_chain(path: Path, after: Prefix = NOTHING) -> Chain:
+    """Read the ledger in folder ``path``, or only what follows ``after``. Raises NoLedger when there is none."""
     if not folders.is_ledger(path):
         raise NoLedger(f"there is no ledger in {path}; type `ledger init` to open one, or pass --root")
-    return _Reader(path).read()
+    return _Reader(path, after).read()
 
 
 class _Reader:
     """State of one pass over the folders."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, after: Prefix) -> None:
         self.path = path
+        self.after = after
         self.findings: list[Finding] = []
         self.leaves: list[str] = []
         self.entries: list[Entry] = []
-        self.origin: str | None = None
+        self.origin = after.origin
 
     def read(self) -> Chain:
         # Entries are listed last: an append that happens meanwhile then shows up as an entry whose body is
@@ -58,7 +71,7 @@ class _Reader:
         self.findings += _stray_files(lists)
         if not numbers:
             self.findings.append(error("missing_entry", 0, "the ledger has no entry at all"))
-        for seq in range(max(numbers, default=-1) + 1):
+        for seq in range(self.after.size, max(numbers, default=-1) + 1):
             if seq in numbers:
                 self._read_entry(seq)
             else:
@@ -66,7 +79,7 @@ class _Reader:
         return Chain(self.path, self.origin or "?", tuple(self.leaves), tuple(self.entries), tuple(self.findings))
 
     def _read_entry(self, seq: int) -> None:
-        previous = self.leaves[-1] if self.leaves else None
+        previous = self.leaves[-1] if self.leaves else self.after.last
         try:
             data = read_plain(folders.entry_path(self.path, seq))
             leaf = leaf_hash(data).hex()
@@ -92,8 +105,8 @@ class _Reader:
 
     def _read_body(self, seq: int, header: dict[str, object]) -> dict[str, object] | None:
         commit = str(header["body_commit"])
-        body = _read_first(folders.body_path(self.path, seq), folders.staged_path(self.path, folders.BODIES, commit))
-        salt = _read_first(folders.salt_path(self.path, seq), folders.staged_path(self.path, folders.SALTS, commit))
+        body = _read_first(self.path, folders.BODIES, folders.body_path(self.path, seq), commit)
+        salt = _read_first(self.path, folders.SALTS, folders.salt_path(self.path, seq), commit)
         if body is None and salt is None:
             self.findings.append(note("withheld", seq, "its body is withheld"))
             return None
@@ -118,11 +131,11 @@ class _Reader:
             yield warning("clock_backwards", seq, f"its time {entry.time} is before the entry before it")
 
 
-def _read_first(final: Path, staged: Path) -> bytes | None:
+def _read_first(ledger: Path, folder: str, final: Path, commit: str) -> bytes | None:
     """Bytes under the final or the staged name; asks twice, since a rename may fall in between."""
-    for path in (final, staged, final):
+    for attempt in range(3):
         try:
-            return read_plain(path)
+            return read_plain(final if attempt != 1 else folders.staged_path(ledger, folder, commit))
         except FileNotFoundError:
             continue
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from importlib.resources import files as package_files
 from pathlib import Path
@@ -29,7 +30,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Claim:
-    """A valid claim; ``data`` is the same as JSON-ready values, as stored in a registration."""
+    """A valid claim; ``data`` is the same as JSON-ready values, as stored in a registration.
+
+    ``start_by`` is the last day (UTC, like 2027-01-31) on which a run may start, or None.
+    """
 
     who: str
     title: str
@@ -39,6 +43,7 @@ class Claim:
     overrides: Mapping[str, tuple[str, ...]]
     runs: tuple[Run, ...]
     predictions: tuple[Prediction, ...]
+    start_by: str | None
     data: Mapping[str, Any]
 
     @property
@@ -87,6 +92,7 @@ def _claim(source: Source) -> Claim:
         overrides={key: tuple(values) for key, values in data.get("overrides", {}).items()},
         runs=tuple(Run(run["id"], tuple(run["configs"])) for run in data["runs"]),
         predictions=predictions,
+        start_by=data.get("start_by"),
         data=data,
     )
 
@@ -116,7 +122,11 @@ def _short(value: Any) -> str:
 
 
 def _problems(data: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
-    """What the schema cannot say: unique ids, known arms, safe paths."""
+    """What the schema cannot say: unique ids, known arms, safe paths, a real day."""
+    try:
+        date.fromisoformat(data.get("start_by", "2000-01-01"))
+    except ValueError:
+        yield ("start_by",), f"found {data['start_by']!r}, expected a day that exists"
     for key in ("runs", "predictions"):
         seen: set[str] = set()
         for index, item in enumerate(data[key]):

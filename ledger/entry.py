@@ -20,6 +20,7 @@ from ledger.errors import FormatError
 VERSION = 1
 SALT_BYTES = 32
 GRADES = ("confirmatory", "no_prediction", "follow_up")
+GRADED = ("register", "amend")
 _BODY_TAG = b"ledger/1/body"
 
 _header = shapes.record(
@@ -50,7 +51,7 @@ class Entry:
 
     @property
     def kind(self) -> str:
-        """``genesis``, ``register``, ``start``, ``result`` or ``fork``."""
+        """``genesis``, ``fork``, ``register``, ``amend``, ``void``, ``start``, ``result`` or ``key``."""
         return str(self.header["kind"])
 
     @property
@@ -72,7 +73,7 @@ def parse_header(data: bytes) -> dict[str, Any]:
     _header(value, "header")
     if value["kind"] not in BODY_CHECKS:
         raise FormatError("unknown_kind", f"found the kind {value['kind']!r}, expected one of {', '.join(BODY_CHECKS)}")
-    if (value["grade"] is not None) != (value["kind"] == "register"):
+    if (value["grade"] is not None) != (value["kind"] in GRADED):
         raise FormatError("bad_value", f"found grade {value['grade']!r} on a {value['kind']} entry")
     header: dict[str, Any] = value
     return header

@@ -9,13 +9,14 @@
     |-- LaunchRefused
     |   |-- Unregistered (6)   no registration for this claim
     |   |-- Drifted (7)        the claim or a pinned config changed after registration
+    |   |-- Voided (8)         the registration was withdrawn
+    |   |-- Overdue (9)        the last day on which the registration may start a run has passed
     |   |-- Busy (10)          another attempt of the same run holds the lease
     |   `-- NotInClaim (11)    a run, override or outcome the registration does not allow
     |-- NoLedger (12)          no ledger where one was expected
     `-- WriteFailed (13)       the operating system refused a write (full disk, no permission)
 
-Numbers 8 (voided) and 9 (overdue) are kept for the commands that will need them. Each message is one
-sentence saying what was found, what was expected and what to do.
+Each message is one sentence saying what was found, what was expected and what to do.
 """
 
 from __future__ import annotations
@@ -77,6 +78,18 @@ class Drifted(LaunchRefused):
     """The claim or a pinned config is not the one that was registered."""
 
     exit_code = 7
+
+
+class Voided(LaunchRefused):
+    """The registration was withdrawn by a ``void`` entry."""
+
+    exit_code = 8
+
+
+class Overdue(LaunchRefused):
+    """The day named by the claim's ``start_by`` has passed."""
+
+    exit_code = 9
 
 
 class Busy(LaunchRefused):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import secrets
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -61,11 +62,15 @@ def read_plain(path: Path) -> bytes:
         if error.errno in (errno.ELOOP, errno.EMLINK) or path.is_symlink():
             raise FormatError("symlink", f"{path.name} is a link, expected a regular file") from None
         raise
-    with os.fdopen(descriptor, "rb") as stream:
-        try:
-            return stream.read()
-        except IsADirectoryError:
-            raise FormatError("unexpected_file", f"{path.name} is a folder, expected a file") from None
+    try:
+        parts = [os.read(descriptor, _CHUNK)]
+        while len(parts[-1]):
+            parts.append(os.read(descriptor, _CHUNK))
+        return b"".join(parts)
+    except IsADirectoryError:
+        raise FormatError("unexpected_file", f"{path.name} is a folder, expected a file") from None
+    finally:
+        os.close(descriptor)
 
 
 def write_new(path: Path, data: bytes) -> None:
@@ -83,3 +88,15 @@ def sync_folder(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def write_over(path: Path, data: bytes) -> None:
+    """Put ``data`` at ``path`` in one step: a reader sees the old file or the new one, also after a crash."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        write_new(temporary, data)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)

@@ -6,7 +6,8 @@
         attempt.finish(outputs=["fit/fit_layers.parquet"], base=results)
 
 ``start`` is on the disk before the block begins. ``result`` is appended by ``finish``, or, with status
-``failed``, when the block ends in any other way that the process survives.
+``failed``, when the block ends in any other way that the process survives. ``open_attempt`` is the same without
+the demand that the block ends with a result.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from ledger.branches import open_for_writing
 from ledger.entry import Entry
 from ledger.errors import LedgerError, UsageError
 from ledger.files import hash_file, inside, relative_to
-from ledger.lease import lease
+from ledger.lease import Lease, lease
 from ledger.registration import Registration, check_allowed, find_registration, recheck
 from ledger.seeds import run_seed
 from ledger.store import Ledger
 
-__all__ = ["Attempt", "Registration", "check_allowed", "find_registration", "launch"]
+__all__ = ["Attempt", "Registration", "check_allowed", "find_registration", "launch", "open_attempt", "result_body"]
 
 _MESSAGE_LIMIT = 2000
 
@@ -37,8 +38,9 @@ _MESSAGE_LIMIT = 2000
 class Attempt:
     """One running attempt. ``start`` and ``result`` are its entries, ``seed`` its recorded seed."""
 
-    def __init__(self, ledger: Ledger, branch: str, registration: Registration, start: Entry) -> None:
+    def __init__(self, ledger: Ledger, branch: str, registration: Registration, start: Entry, held: Lease) -> None:
         self.ledger = ledger
+        self.lease = held
         self.branch = branch
         self.registration = registration
         self.start = start
@@ -68,18 +70,23 @@ class Attempt:
             rows[name] = {"path": name, "sha256": digest, "bytes": size, "published": name in shown}
         if shown - rows.keys():
             raise UsageError(f"found {sorted(shown - rows.keys())[0]} as published, but it is no output")
-        return self._close("ok", "", [rows[name] for name in sorted(rows)])
+        return self.close("ok", "", [rows[name] for name in sorted(rows)])
 
     def fail(self, message: str) -> Entry:
         """Append ``result`` with status failed and a message."""
-        readable = message.encode("utf-8", "replace").decode("utf-8")
-        return self._close("failed", readable[:_MESSAGE_LIMIT], [])
+        return self.close("failed", message, [])
 
-    def _close(self, status: str, message: str, outputs: Sequence[Mapping[str, Any]]) -> Entry:
-        start = {"seq": self.start.seq, "leaf": self.start.leaf}
-        body = {"start": start, "status": status, "message": message, "outputs": list(outputs)}
-        self.result = self.ledger.append("result", body)
+    def close(self, status: str, message: str, outputs: Sequence[Mapping[str, Any]]) -> Entry:
+        """Append ``result`` with outputs that are hashed already: path, sha256, bytes, published."""
+        self.result = self.ledger.append("result", result_body(self.start, status, message, outputs))
         return self.result
+
+
+def result_body(start: Entry, status: str, message: str, outputs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The body of a ``result`` entry; a long message is cut, and what is no Unicode in it becomes ``?``."""
+    readable = message.encode("utf-8", "replace").decode("utf-8")[:_MESSAGE_LIMIT]
+    pointer = {"seq": start.seq, "leaf": start.leaf}
+    return {"start": pointer, "status": status, "message": readable, "outputs": list(outputs)}
 
 
 @contextlib.contextmanager
@@ -93,26 +100,48 @@ def launch(
     overrides: Mapping[str, str] | None = None,
     inputs: Sequence[Path | str] = (),
 ) -> Iterator[Attempt]:
-    """Open an attempt of one run of a registered claim.
+    """Open an attempt of one run of a registered claim, and close it with the block.
 
-    Raises Busy, Unregistered, Drifted, NotInClaim or BrokenLedger before anything is appended. Inputs are
-    hashed into ``start``; one that lies outside ``root`` is recorded by its file name only.
+    Raises what ``open_attempt`` raises, before anything is appended. A block that ends without ``finish`` has
+    failed, as has one that SIGTERM ends.
+    """
+    opening = open_attempt(root, branch, registration, run_id, label, overrides=overrides, inputs=inputs)
+    with _terminable(), opening as attempt:
+        yield attempt
+        if attempt.result is None:
+            raise LedgerError(f"the run {run_id} ended without naming its outputs; call finish()")
+
+
+@contextlib.contextmanager
+def open_attempt(
+    root: Path,
+    branch: str,
+    registration: Registration,
+    run_id: str,
+    label: str = "",
+    *,
+    overrides: Mapping[str, str] | None = None,
+    inputs: Sequence[Path | str] = (),
+) -> Iterator[Attempt]:
+    """Take the lease of a run, check its registration once more and append ``start``.
+
+    Raises Busy, Unregistered, Drifted, Voided, Overdue, NotInClaim or BrokenLedger before anything is appended.
+    Inputs are hashed into ``start``; one that lies outside ``root`` is recorded by its file name only. An
+    exception that ends the block appends a failed ``result`` and goes on; a block that ends well appends nothing.
     """
     settings = dict(overrides or {})
-    with lease(root, registration.claim.experiment, run_id, label):
+    with lease(root, registration.claim.experiment, run_id, label) as held:
         recheck(root, registration)
         check_allowed(registration, run_id, settings)
         ledger = open_for_writing(root, branch)
         body = _start_body(root, registration, run_id, label, overrides=settings, inputs=inputs)
-        attempt = Attempt(ledger, branch, registration, ledger.append("start", body))
-        with _terminable():
-            try:
-                yield attempt
-                if attempt.result is None:
-                    raise LedgerError(f"the run {run_id} ended without naming its outputs; call finish()")
-            except BaseException as failure:
-                _record_failure(attempt, failure)
-                raise
+        attempt = Attempt(ledger, branch, registration, ledger.append("start", body), held)
+        try:
+            held.describe(start=attempt.start.leaf)
+            yield attempt
+        except BaseException as failure:
+            _record_failure(attempt, failure)
+            raise
 
 
 def _record_failure(attempt: Attempt, failure: BaseException) -> None:

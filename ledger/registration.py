@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from ledger.branches import branch_names, open_branch
-from ledger.claims import Claim, claim_from, load_claim
+from ledger.claims import Claim, claim_from
 from ledger.entry import Entry
-from ledger.errors import ClaimError, Drifted, NotInClaim, Unregistered, UsageError
-from ledger.files import hash_file, inside, relative_to
+from ledger.errors import Drifted, NotInClaim, Overdue, Unregistered, Voided
+from ledger.files import relative_to
+from ledger.history import History, histories
+from ledger.pinning import GONE, Pinned, differences, pin
 from ledger.store import Ledger
-
-GONE = "gone"
 
 
 @dataclass(frozen=True)
 class Registration:
     """A registration that covers the claim and configs on the disk.
 
-    ``configs`` maps each pinned path to its hex SHA-256; ``leaf`` is the hex leaf hash of the entry.
+    ``seq`` and ``leaf`` (hex leaf hash) are those of the entry that pins them: the registration itself, or
+    its last amendment. ``configs`` maps each pinned path to its hex SHA-256.
     """
 
     branch: str
@@ -35,105 +36,90 @@ class Registration:
     configs: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Pinned:
-    """A claim on the disk with the hashes of everything it pins."""
-
-    claim: Claim
-    path: str
-    sha256: str
-    configs: Mapping[str, str]
-
-
-def pin(root: Path, claim_path: Path, absent: str | None = None) -> Pinned:
-    """Read a claim and hash it and its configs.
-
-    A config that cannot be read is a ClaimError, or gets the hash ``absent`` when one is given.
-    """
-    path = claim_path if claim_path.is_absolute() else root / claim_path
-    name = relative_to(root, path)
-    if name is None:
-        raise UsageError(f"the claim {claim_path} lies outside {root}; move it into the project")
-    claim = load_claim(path, name)
-    configs: dict[str, str] = {}
-    for config in claim.configs:
-        try:
-            configs[config] = hash_file(inside(root, config))[0]
-        except OSError as failure:
-            if absent is not None:
-                configs[config] = absent
-                continue
-            raise ClaimError(
-                f"{name}: the pinned config {config} cannot be read ({failure.strerror}); create it or correct the path"
-            ) from None
-    return Pinned(claim, name, hash_file(path)[0], configs)
-
-
 def register(root: Path, ledger: Ledger, claim_path: Path) -> tuple[Entry, bool]:
     """Append a registration; returns (entry, new), where new is False if the same one stands already."""
     pinned = pin(root, claim_path)
-    for entry in _registrations(ledger.entries()):
-        if entry.body is not None and _differences(entry.body, pinned) == []:
-            return entry, False
-    body = {
-        "experiment": pinned.claim.experiment,
-        "claim": pinned.claim.data,
-        "claim_file": {"path": pinned.path, "sha256": pinned.sha256},
-        "configs": _pairs(pinned.configs),
-    }
-    return ledger.append("register", body), True
+    for history in histories(ledger.entries()):
+        current = history.current
+        if history.void is None and current.body is not None and not differences(current.body, pinned):
+            return current, False
+    return ledger.append("register", pinned.body()), True
 
 
 def find_registration(root: Path, branches: Sequence[str], claim_path: Path) -> Registration:
     """Find the first registration, in the order of ``branches``, of exactly these bytes.
 
     Branches that do not exist are passed over. Raises Unregistered when the claim was never registered,
-    Drifted when it was but the claim or a pinned config has changed since; both name what to type.
+    Drifted when it was but the claim or a pinned config has changed since, Voided when the registration of
+    these bytes was withdrawn, Overdue when its last day has passed; each names what to type.
     """
-    near: list[tuple[str, Entry, list[str]]] = []
     name = relative_to(root, root / claim_path) or str(claim_path)
     command = f"`ledger register {name}`"
     if not (root / claim_path).is_file():
         raise Unregistered(f"there is no claim file {name}; write one and type {command}")
     pinned = pin(root, root / claim_path, absent=GONE)
     known = branch_names(root)
-    for branch in dict.fromkeys(branches):
-        if branch not in known:
-            continue
-        ledger = open_branch(root, branch)
-        for entry in _registrations(ledger.entries()):
-            if entry.body is None:
-                continue
-            changes = _differences(entry.body, pinned)
-            if not changes:
-                return _registration(branch, entry)
-            if pinned.path == entry.body["claim_file"]["path"]:
-                near.append((branch, entry, changes))
-    if near:
-        branch, entry, changes = near[-1]
-        raise Drifted(
-            f"{'; '.join(changes)} since registration #{entry.seq} of branch {branch}: restore the "
-            f"registered bytes, or register what is there now with {command}"
-        )
-    where = ", ".join(branch for branch in branches if branch in known) or "no branch yet"
+    looked = [branch for branch in dict.fromkeys(branches) if branch in known]
+    refusal: Exception | None = None
+    for branch, history, changes in _candidates(root, looked, pinned):
+        if history.void is None and not changes:
+            return _in_time(registration_from(branch, history.current))
+        refusal = _refusal(branch, history, changes, command)
+    if refusal is not None:
+        raise refusal
+    where = ", ".join(looked) or "no branch yet"
     raise Unregistered(f"the claim {name} is not registered (looked in: {where}); type {command} first")
 
 
+def _candidates(root: Path, branches: Sequence[str], pinned: Pinned) -> Iterator[tuple[str, History, list[str]]]:
+    """Registrations of the same claim file or of the same bytes, with what differs from the disk."""
+    for branch in branches:
+        for history in histories(open_branch(root, branch).entries()):
+            body = history.current.body
+            if body is None:
+                continue
+            changes = differences(body, pinned)
+            if not changes or body["claim_file"]["path"] == pinned.path:
+                yield branch, history, changes
+
+
+def _refusal(branch: str, history: History, changes: Sequence[str], command: str) -> Exception:
+    place = f"registration #{history.registration.seq} of branch {branch}"
+    if history.void is not None and not changes:
+        reason = (history.void.body or {})["reason"]
+        return Voided(f"{place} was voided by #{history.void.seq} ({reason}): register the claim anew with {command}")
+    last = f", amended by #{history.current.seq}" if history.amendments else ""
+    return Drifted(
+        f"{'; '.join(changes)} since {place}{last}: restore the registered bytes, or register what is there "
+        f"now with {command}"
+    )
+
+
+def _in_time(registration: Registration) -> Registration:
+    """The registration, unless the last day on which it may start a run has passed (Overdue)."""
+    last, today = registration.claim.start_by, datetime.now(UTC).date().isoformat()
+    if last is not None and today > last:
+        raise Overdue(
+            f"registration #{registration.seq} of branch {registration.branch} had to start its runs by {last} and "
+            f"today is {today} (UTC): set a later start_by in {registration.claim_path} and register it again"
+        )
+    return registration
+
+
 def recheck(root: Path, registration: Registration) -> None:
-    """Re-read the registration entry and re-hash everything it pins; Unregistered or Drifted."""
+    """Re-read the registration entry and re-hash everything it pins; the refusals of ``find_registration``."""
     entries = open_branch(root, registration.branch).entries()
-    if registration.seq >= len(entries) or entries[registration.seq].leaf != registration.leaf:
+    found = [item for item in histories(entries) if registration.leaf in {entry.leaf for entry in item.versions}]
+    if not found or registration.seq >= len(entries) or entries[registration.seq].leaf != registration.leaf:
         raise Unregistered(
             f"registration #{registration.seq} of branch {registration.branch} is not the entry that was "
             "found before; type `ledger verify`"
         )
-    pinned = pin(root, root / registration.claim_path, absent=GONE)
-    changes = _differences(entries[registration.seq].body or {}, pinned)
-    if changes:
-        raise Drifted(
-            f"{'; '.join(changes)} since registration #{registration.seq} of branch {registration.branch}: "
-            f"restore the registered bytes or type `ledger register {registration.claim_path}`"
-        )
+    history, command = found[0], f"`ledger register {registration.claim_path}`"
+    changes = differences(history.current.body or {}, pin(root, root / registration.claim_path, absent=GONE))
+    if changes or history.void is not None:
+        raise _refusal(registration.branch, history, changes, command)
+    _in_time(registration)
 
 
 def check_allowed(registration: Registration, run_id: str, overrides: Mapping[str, str]) -> None:
@@ -153,49 +139,12 @@ def check_allowed(registration: Registration, run_id: str, overrides: Mapping[st
 
 
 def stored_claim(entry: Entry) -> Claim | None:
-    """The claim inside a registration entry; None when its body is withheld. ClaimError when invalid."""
+    """The claim inside a ``register`` or ``amend`` entry; None when withheld. ClaimError when invalid."""
     return None if entry.body is None else claim_from(entry.body["claim"], f"entry #{entry.seq}")
 
 
-def changed_files(root: Path, body: Mapping[str, Any]) -> Iterator[str]:
-    """Sentences about the claim file and configs of a registration that differ on the disk now."""
-    for item in (body["claim_file"], *body["configs"]):
-        try:
-            found = hash_file(inside(root, item["path"]))[0]
-        except OSError:
-            yield f"{item['path']} is gone"
-            continue
-        if found != item["sha256"]:
-            yield f"{item['path']} changed (registered {item['sha256'][:12]}, now {found[:12]})"
-
-
-def _registrations(entries: Sequence[Entry]) -> Iterator[Entry]:
-    return (entry for entry in entries if entry.kind == "register")
-
-
-def _differences(body: Mapping[str, Any], pinned: Pinned) -> list[str]:
-    registered = {body["claim_file"]["path"]: body["claim_file"]["sha256"]}
-    registered |= {item["path"]: item["sha256"] for item in body["configs"]}
-    present = {pinned.path: pinned.sha256, **pinned.configs}
-    changes = []
-    for path in sorted(registered.keys() | present.keys()):
-        before, now = registered.get(path), present.get(path)
-        if before is None:
-            changes.append(f"{path} is new")
-        elif now is None:
-            changes.append(f"{path} is no longer pinned")
-        elif now == GONE:
-            changes.append(f"{path} is gone")
-        elif before != now:
-            changes.append(f"{path} changed (registered {before[:12]}, now {now[:12]})")
-    return changes
-
-
-def _pairs(configs: Mapping[str, str]) -> list[dict[str, str]]:
-    return [{"path": path, "sha256": configs[path]} for path in sorted(configs)]
-
-
-def _registration(branch: str, entry: Entry) -> Registration:
+def registration_from(branch: str, entry: Entry) -> Registration:
+    """The registration that a ``register`` or ``amend`` entry with its body makes."""
     body = entry.body or {}
     return Registration(
         branch=branch,

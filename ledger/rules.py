@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 Outcome = Literal["supported", "refuted", "undecided"]
+VerdictName = Literal["supported", "refuted", "undecided", "deviated"]
 Lookup = Callable[[str, str, str | None, Mapping[str, Any]], Mapping[str, Any]]
 
 STATISTICS = ("estimate", "ci_low", "ci_high", "lower_bound")
@@ -62,10 +63,13 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of one prediction; ``values`` has one JSON-ready row per condition."""
+    """The outcome of one prediction; ``values`` has one JSON-ready row per condition.
+
+    ``decide`` never says ``deviated``: that is for whoever knows what became of the claim (ledger.verdicts).
+    """
 
     id: str
-    verdict: Outcome
+    verdict: VerdictName
     reason: str
     values: tuple[Mapping[str, Any], ...]
 

@@ -26,6 +26,12 @@ def text(value: Any, where: str) -> None:
         raise _bad(where, value, "text")
 
 
+def sentence(value: Any, where: str) -> None:
+    """Text with something in it."""
+    if not isinstance(value, str) or not value.strip():
+        raise _bad(where, value, "a sentence")
+
+
 def matching(pattern: str, expected: str) -> Check:
     """Text that matches ``pattern`` from end to end."""
     compiled = re.compile(pattern)
@@ -100,12 +106,12 @@ def table(key: Check, inner: Check) -> Check:
 
 def record(fields: Mapping[str, Check]) -> Check:
     """An object with exactly the given fields."""
+    known = fields.keys()
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, dict):
             raise _bad(where, value, "an object")
-        unknown = sorted(value.keys() - fields.keys())
-        if unknown:
+        if unknown := sorted(value.keys() - known):
             raise FormatError(
                 "unknown_field", f"{where}: found the field {unknown[0]!r}, expected only {', '.join(fields)}"
             )
@@ -117,12 +123,15 @@ def record(fields: Mapping[str, Check]) -> Check:
     return check
 
 
+_UTC_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+
+
 def utc_time(value: Any, where: str) -> None:
     """A real moment spelled like 2026-01-31T23:59:59Z."""
-    if not isinstance(value, str) or not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z", value):
+    if not isinstance(value, str) or not _UTC_TIME.fullmatch(value):
         raise _bad(where, value, "a UTC time like 2026-01-31T23:59:59Z")
     try:
-        datetime.strptime(value, "%Y-%m-%dT%H:%M:%SZ")
+        datetime.fromisoformat(value)
     except ValueError:
         raise _bad(where, value, "a UTC time that exists") from None
 

@@ -22,11 +22,11 @@ from ledger.bodies import BODY_CHECKS
 from ledger.canonical import canonical
 from ledger.chain import read_chain
 from ledger.checkpoint import Checkpoint, checkpoint_of
-from ledger.entry import SALT_BYTES, VERSION, Entry, body_commitment, parse_header
+from ledger.entry import GRADED, SALT_BYTES, VERSION, Entry, body_commitment, parse_header
 from ledger.errors import BrokenLedger, UsageError, WriteFailed
 from ledger.files import read_plain, sync_folder, write_new
 from ledger.findings import refuse_errors
-from ledger.grades import grade_of, inherited
+from ledger.grades import among_siblings, grade_of, inherited, started_experiments
 from ledger.merkle import leaf_hash
 from ledger.shapes import origin as check_origin
 
@@ -58,6 +58,9 @@ class Ledger:
     @classmethod
     def _create(cls, path: Path, origin: str, kind: str, body: Mapping[str, Any]) -> Ledger:
         check_origin(origin, "origin")
+        ledger = cls(path, origin)
+        opening = _Append(ledger, kind, body)
+        opening.check()  # a first entry that is refused must leave no folder that looks like a ledger
         try:
             for name in folders.FOLDERS:
                 (path / name).mkdir(parents=True, exist_ok=True)
@@ -66,8 +69,7 @@ class Ledger:
             sync_folder(path)
         except OSError as failure:
             raise WriteFailed(f"cannot create the ledger folder {path} ({failure.strerror})") from None
-        ledger = cls(path, origin)
-        if _Append(ledger, kind, body).attempt() is None:
+        if opening.attempt() is None:
             raise UsageError(f"there is a ledger in {path} already; use another branch name")
         return ledger
 
@@ -85,7 +87,7 @@ class Ledger:
         """Append one entry durably and return it.
 
         ``body`` holds the fields of its kind without ``origin`` and ``time``, which are added here, as is
-        the grade of a registration. Safe among any number of processes on one file system. Raises
+        the grade of a registration or amendment. Safe among any number of processes on one file system. Raises
         FormatError for a body the format does not allow, WriteFailed when the system refuses.
         """
         if kind in ("genesis", "fork") or kind not in BODY_CHECKS:
@@ -104,6 +106,10 @@ class _Append:
         self.salt = secrets.token_bytes(SALT_BYTES)
         self.staged: bytes | None = None
         self.commit = ""
+
+    def check(self) -> None:
+        """Raise FormatError for a body that the format does not allow."""
+        canonical(self._body())
 
     def attempt(self) -> Entry | None:
         """Try the next number once; None when another process took it."""
@@ -163,14 +169,14 @@ class _Append:
             "prev": previous,
             "kind": self.kind,
             "time": body["time"],
-            "grade": self._grade(seq, body) if self.kind == "register" else None,
+            "grade": self._grade(seq, body) if self.kind in GRADED else None,
             "body_commit": self.commit,
         }
 
     def _grade(self, seq: int, body: Mapping[str, Any]) -> str:
         own = self.ledger.entries()
-        older = inherited(self.ledger.path, own[0]) or ()
-        return grade_of(body, (*older, *own[:seq]))
+        older = inherited(own[0], among_siblings(self.ledger.path)) or ()
+        return grade_of(body, started_experiments((*older, *own[:seq])))
 
     def _stage(self, body: bytes) -> None:
         if body == self.staged:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 from unicodedata import category
 
 from ledger.claims import claim_from
-from ledger.entry import Entry
+from ledger.entry import GRADED, Entry
 from ledger.rules import rule_text
 
 
@@ -24,23 +24,43 @@ def summary(entry: Entry) -> str:
 
 
 def _summary(entry: Entry) -> str:
-    body = entry.body
-    if body is None:
-        return "(withheld)"
-    if entry.kind == "genesis":
-        return str(body["title"] or "a new ledger")
-    if entry.kind == "fork":
-        origin, size, _ = body["checkpoint"].split("\n")[:3]
-        return f"stands on {origin} at {size} entries"
-    if entry.kind == "register":
-        return f"{body['experiment']}: {body['claim']['title']}"
-    if entry.kind == "start":
-        name = f"{body['experiment']} {body['run']} {body['label']}".rstrip()
-        settings = "".join(f" {key}={value}" for key, value in sorted(body["overrides"].items()))
-        return f"{name}{settings} (registered as #{body['registration']['seq']})"
+    return "(withheld)" if entry.body is None else _SAYS[entry.kind](entry.body)
+
+
+def _fork(body: Mapping[str, Any]) -> str:
+    origin, size, _ = body["checkpoint"].split("\n")[:3]
+    return f"stands on {origin} at {size} entries"
+
+
+def _start(body: Mapping[str, Any]) -> str:
+    name = f"{body['experiment']} {body['run']} {body['label']}".rstrip()
+    settings = "".join(f" {key}={value}" for key, value in sorted(body["overrides"].items()))
+    return f"{name}{settings} (registered as #{body['registration']['seq']})"
+
+
+def _result(body: Mapping[str, Any]) -> str:
     count = len(body["outputs"])
     outcome = f"{count} output{'s'[: count != 1]}" if body["status"] == "ok" else body["message"].split("\n")[0]
     return f"{body['status']} for #{body['start']['seq']}: {outcome}"
+
+
+def _key(body: Mapping[str, Any]) -> str:
+    name, number = [*body["public_key"].split("+"), ""][:2]
+    old = body["replaces"]
+    instead = "" if old is None else f" instead of {old}{', which was lost' if body['lost'] else ''}"
+    return f"{body['role']} {name}+{number}{instead}"
+
+
+_SAYS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "genesis": lambda body: str(body["title"] or "a new ledger"),
+    "fork": _fork,
+    "register": lambda body: f"{body['experiment']}: {body['claim']['title']}",
+    "amend": lambda body: f"{body['experiment']}: amends #{body['registration']['seq']}: {body['reason']}",
+    "void": lambda body: f"voids #{body['registration']['seq']}: {body['reason']}",
+    "start": _start,
+    "result": _result,
+    "key": _key,
+}
 
 
 def log_table(entries: Sequence[Entry], width: int = 0) -> str:
@@ -76,8 +96,9 @@ def entry_page(entry: Entry) -> str:
         return "\n".join([*lines, "", "The body of this entry is withheld."])
     hidden = {"origin", "time"}
     rest = {key: value for key, value in entry.body.items() if key not in hidden}
-    if entry.kind == "register":
-        return printable("\n".join([*lines, "", *_claim_lines(rest)]), keep="\n")
+    if entry.kind in GRADED:
+        about = [f"amends      #{rest['registration']['seq']}: {rest['reason']}"] if entry.kind == "amend" else []
+        return printable("\n".join([*lines, "", *about, *_claim_lines(rest)]), keep="\n")
     return printable("\n".join([*lines, "", *_lines(rest, "")]), keep="\n")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +11,21 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
-from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+from ruamel.yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    CollectionStartEvent,
+    DocumentStartEvent,
+    Event,
+    ScalarEvent,
+)
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from ledger.errors import ClaimError
 
 _LIMIT = 1 << 20
 _DEPTH = 50
+_TAG = "tag:yaml.org,2002:"
 Place = tuple[str | int, ...]
 
 
@@ -50,15 +59,19 @@ def spell(place: Sequence[str | int]) -> str:
 def read_yaml(path: Path, name: str) -> Source:
     """Read one document of plain mappings, lists, text, integers, booleans and null.
 
-    Raises ClaimError, naming file, line and key, for duplicate keys, aliases, numbers with a fraction,
-    dates, other tags, other documents, and files that are not UTF-8.
+    Raises ClaimError, naming file, line and key, for whatever could mean something other than it seems to:
+    duplicate and merge keys, aliases, tags, directives, unquoted dates, numbers that are not plain whole
+    ones, text that is not Unicode, other documents, and files that are not UTF-8.
     """
     text = _text(path, name)
-    loader = YAML(typ="safe", pure=True)
+    lines: dict[Place, int] = {}
     try:
-        _refuse_aliases_and_depth(text, name)
+        _refuse_indirections(text, name)
         node = YAML(typ="safe", pure=True).compose(text)
-        data = loader.load(text)
+        if node is not None:
+            _mark(node, (), lines)
+            _refuse_unquoted(Source(name, None, lines), node, ())
+        return Source(name, YAML(typ="safe", pure=True).load(text), lines)
     except DuplicateKeyError as failure:
         line = failure.problem_mark.line + 1 if failure.problem_mark else 1
         problem = str(failure.problem).split(" with value")[0]
@@ -67,26 +80,32 @@ def read_yaml(path: Path, name: str) -> Source:
         mark = failure.problem_mark or failure.context_mark
         line = mark.line + 1 if mark else 1
         raise ClaimError(f"{name}:{line}: this is not valid YAML ({failure.problem})") from None
-    except (YAMLError, ValueError, RecursionError) as failure:
+    except (YAMLError, ValueError, RecursionError, AssertionError) as failure:
         raise ClaimError(f"{name}:1: this is not valid YAML ({str(failure).splitlines()[0]})") from None
-    lines: dict[Place, int] = {}
-    if node is not None:
-        _mark(node, (), lines)
-    source = Source(name, data, lines)
-    _refuse_unquoted(source, data, ())
-    return source
 
 
-def _refuse_aliases_and_depth(text: str, name: str) -> None:
-    """Stop at the first alias or absurd nesting, before anything is built from the text."""
+def _refuse_indirections(text: str, name: str) -> None:
+    """Stop at the first alias, tag, directive or absurd nesting, before anything is built from the text."""
     depth = 0
     for event in YAML(typ="safe", pure=True).parse(text):
-        line = event.start_mark.line + 1
         depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
-        if isinstance(event, AliasEvent):
-            raise ClaimError(f"{name}:{line}: found an alias, expected every value written out")
+        problem = _indirection(event)
         if depth > _DEPTH:
-            raise ClaimError(f"{name}:{line}: found values nested {depth} deep, expected at most {_DEPTH}")
+            problem = f"found values nested {depth} deep, expected at most {_DEPTH}"
+        if problem:
+            raise ClaimError(f"{name}:{event.start_mark.line + 1}: {problem}")
+
+
+def _indirection(event: Event) -> str:
+    """What an event holds that changes the meaning of what is written; empty when nothing."""
+    if isinstance(event, AliasEvent):
+        return "found an alias, expected every value written out"
+    if isinstance(event, DocumentStartEvent) and (event.tags or event.version not in (None, (1, 2))):
+        return "found a YAML directive, expected none: a claim is plain YAML 1.2"
+    if isinstance(event, ScalarEvent | CollectionStartEvent) and event.tag is not None:
+        tag = str(event.tag).replace(_TAG, "!!")
+        return f"this is not valid YAML for a claim (found the tag {tag}, expected plain values)"
+    return ""
 
 
 def _text(path: Path, name: str) -> str:
@@ -114,17 +133,33 @@ def _mark(node: Node, place: Place, lines: dict[Place, int]) -> None:
             _mark(value, (*place, index), lines)
 
 
-def _refuse_unquoted(source: Source, value: Any, place: Place) -> None:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise ClaimError(f"{source.at(place)}: found the key {key!r}, expected text as a key")
-            _refuse_unquoted(source, item, (*place, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
+def _refuse_unquoted(source: Source, node: Node, place: Place) -> None:
+    if isinstance(node, MappingNode):
+        for key, value in node.value:
+            if not isinstance(key, ScalarNode) or key.tag != _TAG + "str":
+                found = repr(key.value) if isinstance(key, ScalarNode) else "of several parts"
+                line = key.start_mark.line + 1
+                raise ClaimError(f"{source.name}:{line}: {spell(place)}: found the key {found}, expected text as a key")
+            _refuse_unquoted(source, key, (*place, key.value))
+            _refuse_unquoted(source, value, (*place, key.value))
+    elif isinstance(node, SequenceNode):
+        for index, item in enumerate(node.value):
             _refuse_unquoted(source, item, (*place, index))
-    elif isinstance(value, float):
-        raise ClaimError(f'{source.at(place)}: found the number {value}, expected it in quotes, like "0.5"')
-    elif value is not None and not isinstance(value, str | int):
-        kind = type(value).__name__
-        raise ClaimError(f"{source.at(place)}: found a {kind} ({value}), expected text: put it in quotes")
+    elif problem := _misread(str(node.tag).removeprefix(_TAG), node.value):
+        raise ClaimError(f"{source.at(place)}: {problem}")
+
+
+def _misread(kind: str, written: str) -> str:
+    """Why a scalar could be read as something other than what is written; empty when it cannot."""
+    if kind in ("bool", "null"):
+        return ""
+    if kind == "str":
+        half = re.search("[\ud800-\udfff]", written)
+        return f"found half a character ({half[0]!a}), expected Unicode text" if half else ""
+    if kind == "int":
+        plain = re.fullmatch("-?(0|[1-9][0-9]*)", written)
+        return "" if plain else f"found the number {written}, expected a plain whole number, or text in quotes"
+    if kind == "float":
+        return f'found the number {written}, expected it in quotes, like "0.5"'
+    article = "the date " if kind == "timestamp" else ""
+    return f"found {article}{written}, expected text: put it in quotes"

@@ -107,6 +107,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RidgeFillError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in {"", "ridgefill", "ledger"}:
+            raise
+        print(
+            f"error: the Python package {package} is not installed, which `ridgefill {words[0]}` needs; in the "
+            "checkout, type: pip install '.[pipeline]'",
+            file=sys.stderr,
+        )
+        return RidgeFillError.exit_code
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ is a :class:`ConfigError` that names the file and the key. The fields are in :mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,6 +27,7 @@ __all__ = [
     "load_experiment",
     "load_model",
     "with_overrides",
+    "with_seeds",
 ]
 
 MODEL_DIR = Path("workflow/config/models")
@@ -159,3 +160,18 @@ def with_overrides(experiment: Experiment, overrides: Mapping[str, Any]) -> Expe
         # A command line only has strings: "200" is the number that the same text would be in the file.
         target[last] = yaml.safe_load(value) if isinstance(value, str) else value
     return _checked(Experiment, data, f"{experiment.name} with overrides {dict(overrides)!r}")
+
+
+def with_seeds(experiment: Experiment, seed_for: Callable[[str], int]) -> Experiment:
+    """The experiment with every seed that says ``registration`` replaced by one that ``seed_for`` derives.
+
+    ``seed_for`` maps a label (``samples``, ``bootstrap``) to a number of 63 bits; it is not asked when the
+    experiment writes its seeds out.
+    """
+    ruler, statistics = experiment.suites.ruler, experiment.statistics
+    if ruler.seed == "registration":
+        ruler = ruler.model_copy(update={"seed": seed_for("samples")})
+    if statistics.seed == "registration":
+        statistics = statistics.model_copy(update={"seed": seed_for("bootstrap")})
+    suites = experiment.suites.model_copy(update={"ruler": ruler})
+    return experiment.model_copy(update={"suites": suites, "statistics": statistics})

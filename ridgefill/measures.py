@@ -12,8 +12,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import duckdb
 import numpy as np
 
 from ridgefill import stats
@@ -44,6 +45,18 @@ class Stat:
 MISSING = Stat(None, None, None, None, 0, "missing")
 
 
+class Bootstrap(Protocol):
+    """What an interval depends on besides its values."""
+
+    @property
+    def resamples(self) -> int:
+        """How many resamples are drawn."""
+
+    @property
+    def seed(self) -> int:
+        """What the random numbers are fixed by."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """What the statistics need to know of an experiment, read from ``experiment.json``."""
@@ -61,7 +74,11 @@ class Settings:
 def load_settings(results_dir: Path) -> Settings:
     """Read ``experiment.json``: keys ``experiment`` (with its name) and ``model``, as resolved."""
     path = Path(results_dir) / "experiment.json"
-    data = read_json(path)
+    return settings_from(read_json(path), path)
+
+
+def settings_from(data: Any, path: Path) -> Settings:
+    """The settings in the parsed ``experiment.json`` found at ``path``; ResultsError when one is missing."""
     try:
         experiment, model = data["experiment"], data["model"]
         return Settings(
@@ -89,7 +106,7 @@ def describe(
     strata: Sequence[str],
     values: Sequence[float | None],
     against: Sequence[float | None] | None,
-    settings: Settings,
+    settings: Bootstrap,
     accuracy: bool = False,
 ) -> Stat:
     """Mean of ``values``, or of ``values - against`` paired by position, stratified by ``strata``.
@@ -123,12 +140,21 @@ def group(rows: Iterable[tuple[Any, ...]], keys: int) -> dict[tuple[Any, ...], l
 
 
 class Measures:
-    """The measurements of one results folder. Open once; statistics are computed when asked for."""
+    """The measurements of one results folder. Open once; statistics are computed when asked for.
 
-    def __init__(self, results_dir: Path) -> None:
+    ``settings`` and ``connection`` replace what would be read from the folder, for a caller that has to know
+    where they come from.
+    """
+
+    def __init__(
+        self,
+        results_dir: Path,
+        settings: Settings | None = None,
+        connection: duckdb.DuckDBPyConnection | None = None,
+    ) -> None:
         self.root = Path(results_dir)
-        self.settings = load_settings(self.root)
-        self.connection = connect(self.root)
+        self.settings = load_settings(self.root) if settings is None else settings
+        self.connection = connect(self.root) if connection is None else connection
         self._sql = MEASURE_SQL.read_text(encoding="utf-8")
 
     def query(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:

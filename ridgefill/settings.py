@@ -27,6 +27,8 @@ RulerTask = Literal["niah_single_1", "niah_multikey_1", "niah_multivalue", "niah
 
 Count = Annotated[int, Field(ge=1, strict=True)]
 Index = Annotated[int, Field(ge=0, strict=True)]
+# A number, or a seed derived from the registration: then nobody can choose it, see ridgefill.config.with_seeds.
+Seed = Index | Literal["registration"]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 Text = Annotated[str, Field(min_length=1)]
@@ -161,7 +163,7 @@ class RulerSuite(Frozen):
     lengths: Annotated[tuple[Count, ...], Field(min_length=1)]
     samples: Count
     new_tokens: Count
-    seed: Index
+    seed: Seed
     haystack: Name
     essays: Annotated[tuple[Index, Index], BeforeValidator(_as_tuple)]
 
@@ -199,7 +201,7 @@ class Statistics(Frozen):
     """Bootstrap settings shared by every interval of the experiment."""
 
     resamples: Annotated[int, Field(ge=100, strict=True)]
-    seed: Index
+    seed: Seed
 
 
 class ExperimentFile(Frozen):

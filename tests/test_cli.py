@@ -87,6 +87,26 @@ def test_help_and_macs_do_not_import_torch(words):
     assert run.stdout.splitlines()[-1] == "set()"
 
 
+@pytest.mark.parametrize("words", [["recompute", "results/x"], [*MACS, "--model", "qwen3-8b", "--split", "13"]])
+def test_without_the_pipeline_extra_one_sentence_says_what_to_type(monkeypatch, capsys, words):
+    """The base installation has no yaml; what needs it is refused, with the command that installs it."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in {"yaml", "ridgefill"}]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    assert cli.main(words) == 1
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert streams.err.startswith(f"error: the Python package yaml is not installed, which `ridgefill {words[0]}`")
+    assert streams.err.endswith("pip install '.[pipeline]'\n")
+
+
+def test_a_part_of_its_own_that_is_missing_is_not_blamed_on_an_extra(monkeypatch):
+    """A broken checkout is a bug, with its traceback."""
+    monkeypatch.setitem(sys.modules, "ridgefill.recompute", None)
+    with pytest.raises(ModuleNotFoundError):
+        cli.main(["recompute", "results/x"])
+
+
 def test_recompute_passes_its_words_on(monkeypatch):
     """``ridgefill recompute DIR`` is ridgefill.recompute.main([DIR]), exit code included."""
     seen = []

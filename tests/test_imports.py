@@ -21,6 +21,7 @@ ORDER = [
     ("ridgefill.settings", "ridgefill.cost", "ridgefill.texts"),
     ("ridgefill.config", "ridgefill.schemas", "ridgefill.results", "ridgefill.suites"),
     ("ridgefill.measures", "ridgefill.recompute"),
+    ("ridgefill.provider", "ridgefill.long_table"),
     ("ridgefill.tables",),
     ("ridgefill.models", "ridgefill.maps", "ridgefill.moments"),
     ("ridgefill.passes", "ridgefill.ridge"),
@@ -33,7 +34,8 @@ ORDER = [
 LIGHT = [
     "ridgefill.stats", "ridgefill.tables", "ridgefill.results", "ridgefill.cost", "ridgefill.recompute",
     "ridgefill.measures", "ridgefill.suites", "ridgefill.texts", "ridgefill.config", "ridgefill.settings",
-    "ridgefill.arms", "ridgefill.files", "ridgefill.schemas", "ridgefill.models.source", "ledger",
+    "ridgefill.arms", "ridgefill.files", "ridgefill.schemas", "ridgefill.models.source", "ridgefill.provider",
+    "ridgefill.long_table", "ledger",
 ]  # fmt: skip
 
 

@@ -1,9 +1,10 @@
-"""Build the bad ledgers from the good one: ``python tests/bad_ledgers/build.py``.
+"""Build the bad ledgers from the good ones: ``python tests/bad_ledgers/build.py``.
 
-``good/`` is a whole small project with a ledger that verifies; it is kept as it is for as long as format
-version 1 lives (``--new-good`` writes another one). Every ``NAME_fail/`` holds only what differs:
-``expected`` (error code and exit code), ``files/`` laid over the good project, and ``remove``, one path a
-line, taken away from it.
+``good/`` and ``full/`` are whole small projects with ledgers that verify; they are kept as they are for as
+long as format version 1 lives (``--new-good`` and ``--new-full`` write others). Every ``NAME_fail/`` holds
+only what differs: ``expected`` (error code and exit code), ``base`` when that is not ``good``, ``files/`` laid
+over the project, ``remove``, one path a line, taken away from it, and ``arguments``, one a line, which
+``ledger verify`` is given in the project's folder.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ from forging import (
     stored,
     swap,
 )
+from full import ROOT_PEM, make_full
+from full_cases import CASES as FULL_CASES
+from full_cases import STAMPS
 
 from ledger.branches import create_branch
 from ledger.launch import find_registration, launch
@@ -247,17 +251,21 @@ def tree(root: Path) -> dict[str, str]:
     return {path.relative_to(root).as_posix(): digest(path) for path in paths}
 
 
-def write_case(name: str, code: str, exit_code: int, change: Change) -> None:
-    """Write one ``NAME_fail`` folder: apply the change to a copy of the good project, keep the difference."""
+def write_case(name: str, code: str, exit_code: int, change: Change, base: str = "good") -> None:
+    """Write one ``NAME_fail`` folder: apply the change to a copy of a good project, keep the difference."""
     case = HERE / f"{name}_fail"
     shutil.rmtree(case, ignore_errors=True)
     case.mkdir()
     (case / "expected").write_text(f"{code} {exit_code}\n")
+    if base != "good":
+        (case / "base").write_text(f"{base}\n")
+    if name in STAMPS:
+        (case / "arguments").write_text(f"--tsa-root\n{ROOT_PEM}\n")
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "root"
-        shutil.copytree(HERE / "good", root)
+        shutil.copytree(HERE / base, root)
         change(root)
-        before, after = tree(HERE / "good"), tree(root)
+        before, after = tree(HERE / base), tree(root)
         for path in sorted(path for path in after if after[path] != before.get(path)):
             target = case / "files" / path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -268,12 +276,19 @@ def write_case(name: str, code: str, exit_code: int, change: Change) -> None:
 
 
 def main() -> None:
-    """Write every case, and the good project when asked to."""
+    """Write every case, and the good projects when asked to."""
     if "--new-good" in sys.argv:
         shutil.rmtree(HERE / "good", ignore_errors=True)
         make_good(HERE / "good")
+    if "--new-full" in sys.argv:
+        shutil.rmtree(HERE / "full", ignore_errors=True)
+        with tempfile.TemporaryDirectory() as folder:
+            make_full(Path(folder) / "full")
+            shutil.copytree(Path(folder) / "full", HERE / "full")
     for name, (code, exit_code, change) in CASES.items():
         write_case(name, code, exit_code, change)
+    for name, (code, exit_code, change) in FULL_CASES.items():
+        write_case(name, code, exit_code, change, "full")
 
 
 if __name__ == "__main__":

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from ledger.canonical import canonical
+from ledger.chain import read_chain
+from ledger.checkpoint import Checkpoint, checkpoint_of
+from ledger.checkpoints import add_signatures, write_range
 from ledger.entry import body_commitment
 from ledger.merkle import leaf_hash
+from ledger.seeds import run_seed
+from ledger.signing.keys import SigningKey
+from ledger.signing.notes import Note
 
 MAIN = "data/ledger/main"
 NOON = "2026-12-01T00:00:00Z"
@@ -93,3 +101,67 @@ def put(path: Path, text: str) -> None:
     """Write a file, making its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, newline="\n")
+
+
+def key_of_tests(name: str) -> SigningKey:
+    """A private key that follows from its name, so it protects nothing: for tests only."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    secret = hashlib.sha256(f"test key, worthless: {name}".encode()).digest()
+    return SigningKey(name, Ed25519PrivateKey.from_private_bytes(secret))
+
+
+def point_at(root: Path, size: int, branch: str = MAIN) -> Checkpoint:
+    """The checkpoint of the first ``size`` entries of a branch."""
+    chain = read_chain(root / branch)
+    return checkpoint_of(chain.origin, chain.leaves[:size])
+
+
+def signed(root: Path, size: int, *keys: SigningKey, branch: str = MAIN) -> Note:
+    """Store the checkpoint of the first ``size`` entries with the signatures of ``keys``, and its frontier."""
+    point = point_at(root, size, branch)
+    write_range(root / branch, read_chain(root / branch).leaves[:size])
+    return add_signatures(root / branch, point, [key.sign(point.text()) for key in keys])
+
+
+def cosigned_at(root: Path, size: int, key: SigningKey, time: int, branch: str = MAIN) -> Note:
+    """Add a cosignature of ``time`` (POSIX seconds) to a stored checkpoint."""
+    point = point_at(root, size, branch)
+    return add_signatures(root / branch, point, [key.cosign(point.text(), time)])
+
+
+def write_table(path: Path, rows: Iterable[dict[str, Any]], metadata: dict[str, str] | None = None) -> str:
+    """Write rows of model ``m`` in the long layout as Parquet; returns the hex SHA-256."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds = {"metric": pa.string(), "arm": pa.string(), "model": pa.string(), "split": pa.int32()}
+    schema = pa.schema({**kinds, "item": pa.string(), "value": pa.float64()}, metadata=metadata)
+    table = pa.Table.from_pylist([{"model": "m", "split": 19, **row} for row in rows], schema=schema)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def forge_start(
+    root: Path, seq: int, version: int, branch: str = MAIN, *, registered_on: str = MAIN, time: str = NOON, **body: Any
+) -> str:
+    """Forge a start of run ``ruler`` under registration or amendment ``version``; returns its seed."""
+    said = stored(root, version, registered_on)
+    leaf = leaf_hash(entry(root, version, registered_on).read_bytes()).hex()
+    seed = str(run_seed(leaf, f"ruler/{seq}"))
+    fields = {
+        "registration": {"origin": said["origin"], "seq": version, "leaf": leaf},
+        "experiment": said["experiment"], "run": "ruler", "label": str(seq), "seed": seed,
+        "configs": said["configs"], "overrides": {}, "inputs": [], "git": None,
+    }  # fmt: skip
+    forge(root, seq, {**fields, **body}, branch, kind="start", time=time)
+    return seed
+
+
+def forge_result(root: Path, seq: int, start: int, outputs: dict[str, str], branch: str = MAIN) -> None:
+    """Forge an ok result of ``start``; ``outputs`` maps paths to hex SHA-256, all of them published."""
+    leaf = leaf_hash(entry(root, start, branch).read_bytes()).hex()
+    rows = [{"path": path, "sha256": sha256, "bytes": 1, "published": True} for path, sha256 in outputs.items()]
+    fields = {"start": {"seq": start, "leaf": leaf}, "status": "ok", "message": "", "outputs": rows}
+    forge(root, seq, fields, branch)

@@ -58,7 +58,7 @@ suites:
     lengths: [416, 448, 480, 512]
     samples: 2
     new_tokens: 32
-    seed: 42
+    seed: registration
     haystack: tinyprose
     essays: [0, 2]
   documents:
@@ -67,7 +67,7 @@ suites:
     per_domain: 1
     prompt_tokens: 96
     scored_tokens: 32
-statistics: {{resamples: 200, seed: 0}}
+statistics: {{resamples: 200, seed: registration}}
 claim: {CLAIM}
 """
 MODEL_YAML = f"""\

@@ -9,6 +9,11 @@ from types import ModuleType
 
 import pytest
 
+from ledger.branches import create_branch
+from ledger.launch import find_registration, launch
+from ledger.registration import register
+from ledger.seeds import run_seed
+
 CLAIM = """\
 who: "A. Person"
 title: "Ridge beats identity"
@@ -58,6 +63,25 @@ def claim_text() -> str:
 def write() -> Callable[[Path, str], Path]:
     """Write a text file, making its folders."""
     return _write
+
+
+@pytest.fixture
+def shared_ledger(project: Path) -> Path:
+    """A project whose main has: 0 genesis, 1 register demo, 2 start and 3 result of its ruler run with a
+    published output, 4 a start without result, 5 register other, which never ran.
+    """
+    ledger = create_branch(project, "main", "test/main", "ours")
+    register(project, ledger, project / CLAIM_PATH)
+    found = find_registration(project, ["main"], Path(CLAIM_PATH))
+    results = project / "data/results/demo"
+    with launch(project, "main", found, "ruler") as attempt:
+        output = _write(results / "ruler/summary.json", "{}\n")
+        attempt.finish([output], results, [output])
+    fields = {key: value for key, value in (attempt.start.body or {}).items() if key not in ("origin", "time")}
+    ledger.append("start", {**fields, "label": "again", "seed": str(run_seed(found.leaf, "ruler/again"))})
+    other = _write(project / "workflow/claims/other.yaml", CLAIM.replace("experiment: demo", "experiment: other"))
+    register(project, ledger, other)
+    return project
 
 
 def _module(name: str) -> ModuleType:

@@ -16,8 +16,9 @@ CASES = sorted(path.name for path in FOLDER.glob("*_fail"))
 
 
 def lay_out(case: Path, root: Path) -> None:
-    """The good project with one case laid over it."""
-    shutil.copytree(FOLDER / "good", root)
+    """The good project that a case names with the case laid over it."""
+    base = case / "base"
+    shutil.copytree(FOLDER / (base.read_text().strip() if base.exists() else "good"), root)
     removed = case / "remove"
     for name in removed.read_text().splitlines() if removed.exists() else ():
         (root / name).unlink()
@@ -37,15 +38,18 @@ def test_the_good_ledger_verifies() -> None:
     assert report.ok, report.text()
     assert {(branch.name, branch.size) for branch in report.branches} == {("main", 7), ("side", 3)}
     assert all(branch.state == "prefix intact, end not pinned" for branch in report.branches)
-    assert [branch.findings for branch in report.branches] == [(), ()]
+    # Its result files are text under a Parquet name: they verify, and can decide nothing.
+    assert {item.code for branch in report.branches for item in branch.findings} == {"unreadable_results"}
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_bad_ledger_is_refused_with_its_code(case: str, tmp_path: Path, capsys) -> None:
+def test_a_bad_ledger_is_refused_with_its_code(case: str, tmp_path: Path, capsys, monkeypatch) -> None:
     """Verification names the broken rule and ends with the exit code of its group."""
     code, exit_code = (FOLDER / case / "expected").read_text().split()
     lay_out(FOLDER / case, tmp_path / "root")
-    assert main(["verify", "--root", str(tmp_path / "root"), "--json"]) == int(exit_code)
+    monkeypatch.chdir(tmp_path / "root")
+    given = FOLDER / case / "arguments"
+    assert main(["verify", "--json", *(given.read_text().split() if given.exists() else ())]) == int(exit_code)
     report = json.loads(capsys.readouterr().out)
     found = [item for branch in report["branches"] for item in branch["findings"]] + report["findings"]
     assert code in {item["code"] for item in found if item["level"] == "error"}
@@ -54,4 +58,5 @@ def test_a_bad_ledger_is_refused_with_its_code(case: str, tmp_path: Path, capsys
 
 def test_there_is_a_case_for_every_kind_of_tampering(bad_ledgers) -> None:
     """The folders on the disk are the ones the builder describes."""
-    assert {f"{name}_fail" for name in bad_ledgers.CASES} == set(CASES)
+    assert {f"{name}_fail" for name in (*bad_ledgers.CASES, *bad_ledgers.FULL_CASES)} == set(CASES)
+    assert not bad_ledgers.CASES.keys() & bad_ledgers.FULL_CASES.keys()

@@ -33,7 +33,7 @@ def test_register_says_what_it_wrote_and_what_to_type_next(capsys) -> None:
         "workflow/config/demo.yaml",
         "capture, ruler",
         "h1",
-        "next: snakemake --cores all results/demo",
+        "next: ledger run demo/capture -- COMMAND",
     ):
         assert part in out
     assert main(["register", CLAIM]) == 0

@@ -103,7 +103,7 @@ def test_equal_bodies_have_different_commitments(ledger: Ledger) -> None:
     assert one.header["body_commit"] != two.header["body_commit"]
 
 
-@pytest.mark.parametrize("kind", ["void", "amend", "genesis", "fork", "Start", ""])
+@pytest.mark.parametrize("kind", ["voided", "amends", "genesis", "fork", "Start", ""])
 def test_kinds_that_cannot_be_appended_are_refused(ledger: Ledger, kind: str) -> None:
     """Unknown kinds, and kinds that only open a ledger, are refused before anything is written."""
     with pytest.raises(UsageError):
@@ -141,6 +141,14 @@ def test_opening_nothing_and_opening_twice_are_refused(ledger: Ledger, tmp_path:
     assert Ledger.open(ledger.path).origin == "test/1"
 
 
+def test_a_refused_first_entry_leaves_nothing_behind(tmp_path: Path) -> None:
+    """A title or origin that cannot be stored opens no folder that would later look like a broken ledger."""
+    for origin, title in (("test/1", "\ud800"), ("no spaces", "")):
+        with pytest.raises(FormatError):
+            Ledger.init(tmp_path / "book", origin, title)
+        assert not (tmp_path / "book").exists()
+
+
 def test_appending_to_a_ledger_with_a_gap_is_refused(ledger: Ledger) -> None:
     """Nothing is appended after a removed entry."""
     ledger.append("result", RESULT)
@@ -160,16 +168,16 @@ def test_fork_names_the_checkpoint_it_stands_on(ledger: Ledger, tmp_path: Path) 
 
 
 def test_processes_appending_at_once_make_one_linear_chain(ledger: Ledger) -> None:
-    """6 processes x 12 appends: no gap, no duplicate, nothing lost, the chain verifies."""
+    """8 processes x 100 appends: no gap, no duplicate, nothing lost, the chain verifies."""
     root = str(Path(__file__).parents[2])
     environment = {**os.environ, "PYTHONPATH": root}
     command = [sys.executable, "-c", WRITER, str(ledger.path)]
-    writers = [subprocess.Popen([*command, str(n), "12"], env=environment) for n in range(6)]
-    assert [writer.wait() for writer in writers] == [0] * 6
+    writers = [subprocess.Popen([*command, str(n), "100"], env=environment) for n in range(8)]
+    assert [writer.wait() for writer in writers] == [0] * 8
     chain = read_chain(ledger.path)
     assert chain.findings == ()
     messages = [entry.body["message"] for entry in chain.entries[1:] if entry.body]
-    assert sorted(messages) == sorted(f"{n}/{m}" for n in range(6) for m in range(12))
+    assert sorted(messages) == sorted(f"{n}/{m}" for n in range(8) for m in range(100))
 
 
 def test_reading_while_others_append_sees_a_sound_prefix(ledger: Ledger) -> None:

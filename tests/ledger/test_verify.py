@@ -38,8 +38,8 @@ def run(project: Path, text: str, branch: str = "local") -> None:
     registration = find_registration(project, ["local", "main"], CLAIM)
     with launch(project, branch, registration, "ruler") as attempt:
         base.mkdir(parents=True, exist_ok=True)
-        (base / "out.parquet").write_text(text)
-        attempt.finish(["out.parquet"], base, published=["out.parquet"])
+        (base / "out.txt").write_text(text)
+        attempt.finish(["out.txt"], base, published=["out.txt"])
 
 
 def test_an_intact_ledger_says_that_its_end_is_not_pinned(ran: Path) -> None:
@@ -77,7 +77,7 @@ def test_an_orphaned_start_is_listed_and_no_error(ran: Path) -> None:
 
 def test_a_changed_local_output_is_an_error_and_an_absent_one_is_not(ran: Path) -> None:
     """Local results may be deleted, but what is there must be what was recorded."""
-    output = ran / "results/demo/out.parquet"
+    output = ran / "results/demo/out.txt"
     output.write_text("other")
     report = verify(ran)
     assert (codes(report, "error"), report.exit_code) == (["output_changed"], 5)
@@ -91,7 +91,7 @@ def test_the_last_successful_result_stands_for_a_path(ran: Path) -> None:
     """After a second run the new bytes are right and the old ones are not."""
     run(ran, "second")
     assert verify(ran).ok
-    (ran / "results/demo/out.parquet").write_text("first")
+    (ran / "results/demo/out.txt").write_text("first")
     assert not verify(ran).ok
 
 

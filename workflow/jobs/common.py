@@ -17,7 +17,8 @@ from tqdm import tqdm
 
 from ledger.errors import LedgerError
 from ledger.launch import Attempt, Registration, launch
-from ridgefill.config import load_experiment, load_model, with_overrides
+from ledger.seeds import run_seed
+from ridgefill.config import load_experiment, load_model, with_overrides, with_seeds
 from ridgefill.errors import RidgeFillError
 from ridgefill.settings import Experiment, ModelConfig
 from workflow.gate import allowed, entry_path
@@ -37,19 +38,24 @@ class Job:
     threads: int
 
     @cached_property
-    def experiment(self) -> Experiment:
-        """The experiment with the command line's overrides."""
+    def written(self) -> Experiment:
+        """The experiment as its file and the command line's overrides say."""
         return with_overrides(load_experiment(self.name, self.root), self.overrides)
+
+    @cached_property
+    def experiment(self) -> Experiment:
+        """The same with its seeds, where they are to be derived from the registration."""
+        return with_seeds(self.written, lambda label: run_seed(self.registration.leaf, label))
 
     @cached_property
     def model(self) -> ModelConfig:
         """The experiment's model."""
-        return load_model(self.experiment.model, self.root)
+        return load_model(self.written.model, self.root)
 
     @property
     def registration(self) -> Registration:
         """The registration that allows this job; raises the ledger's refusals."""
-        return allowed(self.root, self.branch, self.experiment.claim, self.overrides)
+        return allowed(self.root, self.branch, self.written.claim, self.overrides)
 
     def config_sha256(self) -> str:
         """SHA-256 of the resolved experiment and model configuration."""
@@ -77,6 +83,7 @@ def file_metadata(attempt: Attempt, config_sha256: str) -> dict[str, str]:
         "config_sha256": config_sha256,
         "ledger_entry": f"{attempt.branch}/{attempt.start.seq}",
         "registration": entry_path(attempt.registration),
+        "run_seed": str(attempt.seed),
     }
 
 

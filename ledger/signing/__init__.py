@@ -1,0 +1,1 @@
+"""Signatures over checkpoints: signed notes, the private keys that make them, and timestamps."""
