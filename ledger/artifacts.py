@@ -63,10 +63,22 @@ def standing_outputs(world: World, branch: str) -> dict[tuple[str, str], Output]
     return outputs
 
 
+def _last_withheld(world: World, branch: str) -> int:
+    """The last result of a branch whose outputs are not known here, or -1: it may have replaced earlier ones."""
+
+    def hidden(entry: Entry) -> bool:
+        start = None if entry.body is None else world.entry(branch, entry.body["start"]["seq"])
+        return start is None or start.body is None
+
+    results = (entry for entry in world.chains[branch].entries if entry.kind == "result")
+    return max((entry.seq for entry in results if hidden(entry)), default=-1)
+
+
 def check_outputs(root: Path, world: World, branch: str) -> Iterator[Finding]:
     """Compare every standing output with the file on the disk."""
     others = [standing_outputs(world, name) for name in world.chains if name != branch]
     absent: dict[int, list[str]] = {}
+    withheld = _last_withheld(world, branch)
     for (experiment, path), output in standing_outputs(world, branch).items():
         folder = results_folder(root, branch, experiment)
         try:
@@ -87,6 +99,9 @@ def check_outputs(root: Path, world: World, branch: str) -> Iterator[Finding]:
         standing = [other[experiment, path] for other in others if (experiment, path) in other]
         if branch != MAIN and any(item.sha256 == found for item in standing):
             yield note("superseded", output.result, f"{experiment}/{path} is now that of another branch's run")
+        elif output.result < withheld:
+            message = f"{experiment}/{path} has other bytes; #{withheld}, which is withheld, may have replaced it"
+            yield note("output_unchecked", output.result, message)
         else:
             yield error(
                 "output_changed",
@@ -115,11 +130,11 @@ def _check_table(path: Path, name: str, output: Output) -> Iterator[Finding]:
 
 def check_configs(root: Path, world: World, branch: str) -> Iterator[Finding]:
     """Compare what registrations pin with the disk; an error only under results that ``main`` publishes."""
-    outputs = standing_outputs(world, branch).values()
+    withheld = _last_withheld(world, branch)
     under = {
         found[1].leaf
-        for output in outputs
-        if output.published and (found := world.registration_of(output.start)) is not None
+        for output in standing_outputs(world, branch).values()
+        if output.published and output.result > withheld and (found := world.registration_of(output.start)) is not None
     }
     for entry in world.chains[branch].entries:
         if entry.kind not in GRADED or entry.body is None:

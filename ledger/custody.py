@@ -61,7 +61,8 @@ def check_custody(chain: Chain, trust: Trust) -> Custody:
         for name in stray_names(chain.path)
     ]
     if keys:
-        custody.findings += _check_keys(keys)
+        withheld = any(entry.kind == "key" and entry.body is None for entry in chain.entries)
+        custody.findings += _check_keys(keys, withheld)
     if not sizes:
         return custody
     signed: dict[int, tuple[Signed, ...]] = {}
@@ -124,7 +125,8 @@ def _check_token(chain: Chain, point: Checkpoint, trust: Trust, custody: Custody
     return when.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _check_keys(keys: Sequence[Entry]) -> Iterator[Finding]:
+def _check_keys(keys: Sequence[Entry], withheld: bool) -> Iterator[Finding]:
+    """Do key entries follow from each other; ``withheld`` says that some of them cannot be read here."""
     from ledger.signing.notes import COSIGNATURE, parse_verifier_key
 
     live: dict[str, str] = {}  # key id -> role
@@ -138,7 +140,9 @@ def _check_keys(keys: Sequence[Entry]) -> Iterator[Finding]:
         if (key.algorithm == COSIGNATURE) != (body["role"] == "cosigner"):
             yield error("bad_key", entry.seq, f"a key of algorithm {key.algorithm} cannot be a {body['role']}'s")
         old = body["replaces"]
-        if old is not None and live.pop(old, None) != body["role"]:
+        if old is not None and withheld and old not in live:
+            yield note("key_unchecked", entry.seq, f"a key entry is withheld, so whose key {old} was is not checked")
+        elif old is not None and live.pop(old, None) != body["role"]:
             yield error(
                 "unknown_key", entry.seq, f"it replaces the key {old}, which no {body['role']} has at this point"
             )

@@ -116,6 +116,11 @@ def recheck(root: Path, registration: Registration) -> None:
             "found before; type `ledger verify`"
         )
     history, command = found[0], f"`ledger register {registration.claim_path}`"
+    if history.void is None and history.current.leaf != registration.leaf:
+        raise Drifted(
+            f"registration #{registration.seq} of branch {registration.branch} was amended by #{history.current.seq} "
+            "since it was looked up: type the same command again"
+        )
     changes = differences(history.current.body or {}, pin(root, root / registration.claim_path, absent=GONE))
     if changes or history.void is not None:
         raise _refusal(registration.branch, history, changes, command)

@@ -99,12 +99,18 @@ class Report:
 
 def pinned_state(size: int, vouched: Sequence[Vouched]) -> str:
     """What is known of the end of a sound chain: whether a signature vouches that nothing was cut off."""
-    signed = [item for item in vouched if item.signers]
-    if not signed:
-        return UNPINNED
-    last = max(signed, key=lambda item: item.size)
-    whose = "your key" if last.outside else "a key the ledger names"
-    return f"prefix intact, pinned up to entry {last.size - 1} of {size - 1} by {', '.join(last.signers)} ({whose})"
+    mine = max((item for item in vouched if item.outside), key=lambda item: item.size, default=None)
+    signed = [item for item in vouched if item.signers and not item.outside]
+    named = max(signed, key=lambda item: item.size, default=None)
+    parts = []
+    if mine is not None:
+        whose = "your key" if len(mine.signers) == 1 else "your key among them"
+        parts.append(f"pinned up to entry {mine.size - 1} of {size - 1} by {', '.join(mine.signers)} ({whose})")
+    # A signature by a key that only the ledger names must never hide how far the verifier's own key goes.
+    if named is not None and (mine is None or named.size > mine.size):
+        by = ", ".join(named.signers)
+        parts.append(f"pinned up to entry {named.size - 1} of {size - 1} by {by} (a key the ledger names)")
+    return ", ".join(["prefix intact", *parts]) if parts else UNPINNED
 
 
 def _runs_line(runs: Sequence[RunRecord]) -> str:

@@ -12,7 +12,8 @@ from ledger.checkpoint import Checkpoint
 from ledger.checkpoints import known_keys, range_path, read_note, read_range, stored_sizes
 from ledger.custody import Trust
 from ledger.errors import BrokenLedger, FormatError, NoLedger, UsageError
-from ledger.findings import Finding, note
+from ledger.findings import Finding, error, note
+from ledger.folders import entry_path
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,8 @@ def verify_since(root: Path, branch: str, size: int, trust: Trust) -> Fresh:
     grown = frontier.extend(bytes.fromhex(leaf) for leaf in chain.leaves)
     total = size + len(chain.leaves)
     findings = list(chain.findings)
+    if not entry_path(path, size - 1).exists():
+        findings.append(error("truncated", size - 1, f"the last entry that checkpoint {size} vouched for is not here"))
     if not signers:
         findings.append(note("unsigned_checkpoint", None, f"checkpoint {size}: no signature by a key you named"))
     return Fresh(name, size, signers, total, Checkpoint(point.origin, total, grown.root()).text(), tuple(findings))

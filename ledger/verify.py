@@ -65,7 +65,7 @@ def _branch(root: Path, world: World, name: str, custody: Custody, shown: dict[t
     broken = any(item.level == "error" and item.code not in FILE_CODES for item in findings)
     if not broken:
         decided = tuple(decide_branch(root, world, name, runs))
-        findings += check_published_verdicts(root, decided)
+        findings += check_published_verdicts(root, world, decided)
     return BranchReport(
         name=name,
         origin=chain.origin,

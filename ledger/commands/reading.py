@@ -55,20 +55,30 @@ def _trust_options(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _report(arguments: argparse.Namespace) -> Any:
+def _trust(arguments: argparse.Namespace) -> Any:
     from ledger.custody import Trust
+    from ledger.errors import FormatError, UsageError
+    from ledger.signing.notes import parse_verifier_key
+
+    try:
+        for text in arguments.key:
+            parse_verifier_key(text)
+    except FormatError as failure:
+        raise UsageError(str(failure)) from None
+    return Trust(tuple(arguments.key), tuple(path.read_bytes() for path in arguments.tsa_root))
+
+
+def _report(arguments: argparse.Namespace) -> Any:
     from ledger.verify import verify
 
-    trust = Trust(tuple(arguments.key), tuple(path.read_bytes() for path in arguments.tsa_root))
-    return verify(arguments.root, None if arguments.branch == "all" else [arguments.branch], trust)
+    return verify(arguments.root, None if arguments.branch == "all" else [arguments.branch], _trust(arguments))
 
 
 def _verify(arguments: argparse.Namespace) -> int:
     if arguments.since is not None:
-        from ledger.custody import Trust
         from ledger.since import verify_since
 
-        fresh = verify_since(arguments.root, arguments.branch, arguments.since, Trust(tuple(arguments.key)))
+        fresh = verify_since(arguments.root, arguments.branch, arguments.since, _trust(arguments))
         print(json.dumps(fresh.to_json(), indent=2) if arguments.json else fresh.text())
         return fresh.exit_code
     report = _report(arguments)

@@ -47,6 +47,7 @@ def add(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 
 def _key(arguments: argparse.Namespace) -> int:
+    from ledger.errors import FormatError, UsageError
     from ledger.signing.keys import create_key, keys_folder, load_key
     from ledger.signing.notes import COSIGNATURE, ED25519, parse_verifier_key
 
@@ -61,7 +62,10 @@ def _key(arguments: argparse.Namespace) -> int:
     if arguments.action == "show":
         print(load_key(arguments.name, root).verifier(algorithm).text())
         return 0
-    public = parse_verifier_key(arguments.name) if "+" in arguments.name else None
+    try:
+        public = parse_verifier_key(arguments.name) if "+" in arguments.name else None
+    except FormatError as failure:
+        raise UsageError(str(failure)) from None
     key = public or load_key(arguments.name, root).verifier(algorithm)
     entry = _add_key(arguments, key)
     print(f"recorded {key.name}+{key.key_id.hex()} as #{entry.seq} of branch {arguments.branch}")
@@ -113,6 +117,11 @@ def _checkpoint(arguments: argparse.Namespace) -> int:
     if keys:
         add_signatures(ledger.path, point, [key.sign(point.text()) for key in keys])
         write_range(ledger.path, leaves[:size])
+    if arguments.timestamp is not None and size not in stored_sizes(ledger.path):
+        raise UsageError(
+            f"found no signed checkpoint {size} for the time stamp to lie beside; pass --size of the one it is for, "
+            "or --key NAME"
+        )
     _timestamps(arguments, ledger.path, point)
     if size in stored_sizes(ledger.path):
         print(note_path(ledger.path, size).read_text(encoding="utf-8"), end="")
@@ -129,11 +138,12 @@ def _timestamps(arguments: argparse.Namespace, path: Path, point: Any) -> None:
 
     if arguments.timestamp_request is not None:
         write_over(arguments.timestamp_request, request_for(point.text().encode("utf-8")))
-        name = arguments.timestamp_request
-        print(f"wrote {name}; send it to a time-stamping authority, then: ledger checkpoint --timestamp REPLY")
+        options = f"--branch {arguments.branch} --size {point.size} --timestamp REPLY"
+        print(f"wrote {arguments.timestamp_request}; send it to a time-stamping authority")
+        print(f"then: ledger checkpoint {options}")
     if arguments.timestamp is not None:
         reply = arguments.timestamp.read_bytes()
-        when = read_time(reply)
+        when = read_time(reply, point.text().encode("utf-8"))
         write_over(token_path(path, point.size), reply)
         print(f"kept the time stamp of {when:%Y-%m-%d %H:%M:%S} UTC; `ledger verify --tsa-root FILE` checks it")
 

@@ -83,7 +83,7 @@ def _amend(arguments: argparse.Namespace) -> int:
     print(f"amended registration #{(entry.body or {})['registration']['seq']}: {_title(entry.body or {})}")
     _say(entry, arguments.branch, ledger.path)
     if entry.header["grade"] == "follow_up":
-        print("note: a run of this experiment had started, so verdicts under this registration are now deviated")
+        print("note: a run of this experiment had started; if under this registration, its verdicts are now deviated")
     return 0
 
 

@@ -44,9 +44,15 @@ def request_for(message: bytes) -> bytes:
     return builder.build().as_bytes()
 
 
-def read_time(reply: bytes) -> datetime:
-    """The UTC time a reply states, unverified, for display only (FormatError ``bad_timestamp``)."""
-    return _stated_time(_decode(reply))
+def read_time(reply: bytes, message: bytes | None = None) -> datetime:
+    """The UTC time a reply states, unverified, for display only.
+
+    FormatError ``bad_timestamp`` for bytes that are no reply, and for a reply over another text than ``message``.
+    """
+    response = _decode(reply)
+    if message is not None:
+        _check_imprint(response, message)
+    return _stated_time(response)
 
 
 def verify_token(reply: bytes, message: bytes, roots_pem: Sequence[bytes]) -> datetime:
@@ -61,12 +67,10 @@ def verify_token(reply: bytes, message: bytes, roots_pem: Sequence[bytes]) -> da
 
     roots = _load_roots(roots_pem)
     response = _decode(reply)
-    imprint = response.tst_info.message_imprint
-    if imprint.hash_algorithm.dotted_string != _SHA256 or imprint.message != hashlib.sha256(message).digest():
-        _refuse("found a timestamp of another text, expected the SHA-256 of this one; use the reply made for it")
+    _check_imprint(response, message)
     _check_unsigned_fields(reply)
     try:
-        VerifierBuilder(roots=roots).build().verify(response, imprint.message)
+        VerifierBuilder(roots=roots).build().verify(response, response.tst_info.message_imprint.message)
     except (VerificationError, ValueError) as error:
         _refuse(
             f"the timestamp does not verify under the given root certificates at the time it states ({_short(error)}); "
@@ -91,6 +95,12 @@ def _decode(reply: bytes) -> TimeStampResponse:
     except ValueError as error:
         _refuse(f"found a reply without a readable token ({_short(error)}), expected one; ask again")
     return response
+
+
+def _check_imprint(response: TimeStampResponse, message: bytes) -> None:
+    imprint = response.tst_info.message_imprint
+    if imprint.hash_algorithm.dotted_string != _SHA256 or imprint.message != hashlib.sha256(message).digest():
+        _refuse("found a timestamp of another text, expected the SHA-256 of this one; use the reply made for it")
 
 
 def _stated_time(response: TimeStampResponse) -> datetime:

@@ -33,7 +33,7 @@ from ledger.store import Ledger
 from ledger.verify import verify
 
 BEGAN = datetime(2026, 11, 1, 8, 0, tzinfo=UTC)
-STAMPED = BEGAN + timedelta(minutes=4, seconds=30)  # after entry 3 and before entry 4
+STAMPED = BEGAN + timedelta(minutes=5, seconds=30)  # after entry 3 and before entry 4
 ROOT_PEM = "tsa-root.pem"
 CLAIM = """\
 who: "A. Person"

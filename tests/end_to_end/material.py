@@ -55,8 +55,8 @@ suites:
   ruler:
     source: ruler-style
     tasks: [niah_multikey_1]
-    lengths: [416, 448, 480, 512]
-    samples: 2
+    lengths: [400, 416, 432, 448, 464, 480, 496, 512]
+    samples: 1
     new_tokens: 32
     seed: registration
     haystack: tinyprose

@@ -54,7 +54,7 @@ def test_an_unregistered_claim_does_not_run(checkout, plan, refused, job):
 @pytest.mark.usefixtures("tidy")
 def test_an_edited_experiment_does_not_run(checkout, plan, refused, job):
     """A change after registration is named, deletes no result, and appends no entry."""
-    checkout.edit("workflow/config/experiments/tiny.yaml", "samples: 2", "samples: 1")
+    checkout.edit("workflow/config/experiments/tiny.yaml", "samples: 1", "samples: 2")
     before = checkout.hashes(*RESULTS)
     words = ("workflow/config/experiments/tiny.yaml changed", "restore the registered bytes, or register")
     refused(plan(checkout, "results/tiny"), *words)

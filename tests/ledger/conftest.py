@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from ledger.branches import create_branch
-from ledger.launch import find_registration, launch
+from ledger.launch import Attempt, find_registration, launch
 from ledger.registration import register
 from ledger.seeds import run_seed
 
@@ -105,3 +106,40 @@ def bad_ledgers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The builder of the bad ledgers."""
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "bad_ledgers")
     return _module("build")
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Path:
+    """A copy of the golden project with every kind of entry; its entries are listed in bad_ledgers/full.py."""
+    root = tmp_path / "full"
+    shutil.copytree(Path(__file__).parents[1] / "bad_ledgers" / "full", root)
+    return root
+
+
+@pytest.fixture
+def measured(forging: ModuleType) -> Callable[..., Attempt]:
+    """Run ``ruler`` of the demo claim so that it leaves scores of the named arms, one item each, as Parquet.
+
+    ``measured(project, {"ridgefill": [2.0, None], ...}, branch="local", metadata={...})``.
+    """
+
+    def run(
+        project: Path,
+        values: Mapping[str, Sequence[float | None]],
+        branch: str = "local",
+        metadata: dict[str, str] | None = None,
+        name: str = "scores.parquet",
+    ) -> Attempt:
+        rows = [
+            {"metric": "ruler_filled", "arm": arm, "item": f"q{number}", "value": value}
+            for arm, found in values.items()
+            for number, value in enumerate(found)
+        ]
+        base = project / ("data/results" if branch == "main" else "results") / "demo"
+        found = find_registration(project, ["local", "main"], Path(CLAIM_PATH))
+        with launch(project, branch, found, "ruler") as attempt:
+            forging.write_table(base / name, rows, {"run_seed": str(attempt.seed)} if metadata is None else metadata)
+            attempt.finish([name], base, published=[name])
+        return attempt
+
+    return run

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ledger.bodies import BODY_CHECKS
+from ledger.chain import read_chain
 from ledger.cli import main
 from ledger.verify import verify
 
@@ -40,6 +42,31 @@ def test_the_good_ledger_verifies() -> None:
     assert all(branch.state == "prefix intact, end not pinned" for branch in report.branches)
     # Its result files are text under a Parquet name: they verify, and can decide nothing.
     assert {item.code for branch in report.branches for item in branch.findings} == {"unreadable_results"}
+
+
+def test_the_full_ledger_verifies() -> None:
+    """The golden ledger with every kind of entry verifies, and says what is open and what is not checked."""
+    report = verify(FOLDER / "full")
+    assert report.ok, report.text()
+    assert {(branch.name, branch.size) for branch in report.branches} == {("main", 17), ("side", 3)}
+    found = [(branch.name, item.code, item.seq) for branch in report.branches for item in branch.findings]
+    assert found == [("main", "timestamp_unchecked", None), ("main", "never_run", 16)]
+    kinds = {
+        entry.kind for name in ("main", "side") for entry in read_chain(FOLDER / "full/data/ledger" / name).entries
+    }
+    assert kinds == set(BODY_CHECKS)
+    verdicts = {item.experiment: [verdict.verdict for verdict in item.verdicts] for item in report.branches[0].decided}
+    assert verdicts == {"demo": ["supported", "refuted", "undecided"], "later": ["deviated"] * 3}
+
+
+def test_every_kind_of_entry_can_be_listed_and_shown(capsys) -> None:
+    """One line each, and a page each; nothing is written."""
+    root = ["--root", str(FOLDER / "full")]
+    assert main(["log", *root, "--branch", "main"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2 + 17
+    for seq in range(17):
+        assert main(["show", *root, str(seq)]) == 0
+        assert f"entry       #{seq}  " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("case", CASES)
