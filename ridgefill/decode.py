@@ -91,11 +91,17 @@ def _compact(batch: _Batch, alive: set[int], device: torch.device) -> _Batch:
 
 def _step(adapter: Adapter, batch: _Batch, column: int, positions: Tensor) -> Tensor:
     """One token of every entry: written to ``column``, rotated to its own position (int64 ``[B]``)."""
-    cosine, sine = (part.transpose(0, 1) for part in adapter.rotary(positions))
-    x = adapter.embed(batch.last[:, None])
+    stop = column + 1
+    rotary = {
+        kind: (cos.transpose(0, 1), sin.transpose(0, 1)) for kind, (cos, sin) in adapter.rotary(positions).items()
+    }
+    ids = batch.last[:, None]
+    x = adapter.embed(ids)
     for layer in range(adapter.layers):
-        mask = decode_mask(batch.starts, layer, column + 1, adapter.device)
-        rows = Rows(positions, slice(column, column + 1), column + 1, (cosine, sine), mask)
+        kind = adapter.kinds[layer]
+        begin = adapter.first_needed(layer, column)
+        mask = decode_mask(batch.starts, layer, begin, stop, adapter.device)
+        rows = Rows(positions, slice(column, stop), stop, rotary, {kind: begin}, {kind: mask}, ids)
         x = adapter.run_layer(layer, x, rows, batch.cache)
     require_finite(x, "a decoding step")
     return adapter.logits(x)[:, -1]

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from ridgefill.arms import Arm
 from ridgefill.errors import ConfigError
-from ridgefill.models.base import Adapter
+from ridgefill.models.base import Adapter, Rows
 from ridgefill.models.cache import RowCache
 from ridgefill.passes import LowerPass, require_finite
 from ridgefill.rows import RowPlan
 
 Predict = Callable[[int, Tensor], Tensor]
-"""Layer number and split state ``[1, F, hidden]`` to the predicted layer input ``[1, F, hidden]``."""
+"""Layer number and split state ``[1, F, width]`` to the predicted block input ``[1, F, hidden]``."""
 
 ROWS_AT_ONCE = 1024
 """Exact rows per layer call, so that attention memory does not grow with rows x tokens."""
@@ -33,14 +33,12 @@ class Filled:
     seconds: float
 
 
-def identity(_: int, state: Tensor) -> Tensor:
-    """POP's fill: every late layer's input is the split state."""
-    return state
+def oracle(adapter: Adapter, inputs: Mapping[int, Tensor], filled: Tensor) -> Predict:
+    """A prediction that is the truth, from the exact pass's own layer inputs. For tests and splices.
 
-
-def oracle(inputs: Mapping[int, Tensor], filled: Tensor) -> Predict:
-    """A prediction that is the truth: the exact pass's own layer inputs. For tests and splices."""
-    return lambda layer, _: inputs[layer][:, filled]
+    filled: the filled rows of the prompt; a layer that needs only the last of them is asked for those.
+    """
+    return lambda layer, state: adapter.block_input(layer, inputs[layer][:, filled[-state.shape[1] :]])
 
 
 def run_late(
@@ -57,24 +55,44 @@ def run_late(
     after = torch.arange(lower.tokens, lower.tokens + continuation, device=adapter.device)
     exact = torch.cat([plan.exact, after])
     chunks = [adapter.rows(part, start=plan.start) for part in exact.split(ROWS_AT_ONCE)]
-    filled = adapter.rows(plan.filled, attend=False) if plan.filled.numel() else None
-    state = lower.state[:, plan.filled]
+    writes = _Filled(adapter, lower.state, plan.filled, int(exact[0])) if predict is not None else None
     x = lower.state[:, exact]
     for layer in range(lower.split, adapter.layers):
-        if filled is not None and predict is not None:
+        filled, predicted = None, None
+        if writes is not None and predict is not None and (part := writes.needed(layer)) is not None:
+            filled, state = part
             true_input = layer == lower.split and arm.split_layer == "exact"
-            adapter.write_filled(layer, state if true_input else predict(layer, state), filled, cache)
-        parts = x.split(ROWS_AT_ONCE, dim=1)
-        done = [adapter.run_layer(layer, part, rows, cache) for part, rows in zip(parts, chunks, strict=True)]
-        x = torch.cat(done, dim=1)
+            predicted = adapter.block_input(layer, state) if true_input else predict(layer, state)
+        x = adapter.run_late(layer, x, chunks, predicted, filled, cache)
     require_finite(x, f"the output of arm {arm.key}")
     return Filled(cache, x, perf_counter() - begin)
 
 
-def predictor(arm: Arm, maps: Mapping[int, Predict]) -> Predict | None:
-    """What ``arm`` writes for filled rows, given the fitted maps by split."""
+class _Filled:
+    """The filled rows of a prompt and their split states, cut to those that some exact row can see in a layer."""
+
+    def __init__(self, adapter: Adapter, state: Tensor, positions: Tensor, first_exact: int) -> None:
+        self.adapter, self.first_exact = adapter, first_exact
+        self.state, self.positions = state, positions
+        self.parts: dict[int, tuple[Rows, Tensor] | None] = {}
+
+    def needed(self, layer: int) -> tuple[Rows, Tensor] | None:
+        """Rows to write in ``layer`` and their split states, or None when there are none."""
+        first = self.adapter.first_needed(layer, self.first_exact)
+        if first not in self.parts:
+            positions = self.positions[self.positions >= first]
+            rows = self.adapter.rows(positions, attend=False) if positions.numel() else None
+            self.parts[first] = None if rows is None else (rows, self.state[:, positions])
+        return self.parts[first]
+
+
+def predictor(arm: Arm, maps: Mapping[int, Predict], adapter: Adapter) -> Predict | None:
+    """What ``arm`` writes for filled rows, given the fitted maps by split.
+
+    The identity fill takes the split state for every late layer's input (POP).
+    """
     if arm.fill == "identity":
-        return identity
+        return adapter.block_input
     if arm.fill == "ridge":
         if arm.split not in maps:
             known = ", ".join(str(split) for split in sorted(maps)) or "none"

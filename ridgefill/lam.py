@@ -40,7 +40,8 @@ def cache_write_cosines(
         with torch.inference_mode():
             inputs = run_exact(adapter, torch.tensor([piece]), keep=range(first, adapter.layers)).inputs
             for layer in range(first + 1, adapter.layers):
-                truth = {"input": inputs[layer], **adapter.writes(layer, inputs[layer])}
+                true_input = adapter.block_input(layer, inputs[layer])
+                truth = {"input": true_input, **adapter.writes(layer, true_input)}
                 for (split, lam), maps in candidates.items():
                     if split >= layer:
                         continue

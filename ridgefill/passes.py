@@ -14,7 +14,7 @@ from ridgefill.models.base import Adapter
 from ridgefill.models.cache import RowCache
 
 SELECTOR_LAYERS = (3, 7, 11, 15)
-"""Layers whose attention ranks the prefix rows (paper section 2.4); only those below the split count."""
+"""Layers whose attention ranks the prefix rows (paper section 2.4): those below the split that see all rows."""
 
 
 @dataclass(frozen=True)
@@ -102,16 +102,17 @@ def _run_layers(
     adapter: Adapter, ids: Tensor, stop: int, capacity: int, window: tuple[int, int], keep: Collection[int] = ()
 ) -> _Layers:
     cache = adapter.new_cache(capacity)
-    rows = adapter.rows(torch.arange(ids.shape[1], device=adapter.device))
+    ids = ids.to(adapter.device)
+    rows = adapter.rows(torch.arange(ids.shape[1], device=adapter.device), ids=ids)
     kept: dict[int, Tensor] = {}
     windows: dict[int, Tensor] = {}
     begin, clock = perf_counter(), []
-    x = adapter.embed(ids.to(adapter.device))
+    x = adapter.embed(ids)
     for layer in range(stop):
         clock.append(perf_counter() - begin)
         if layer in keep:
             kept[layer] = x
-        if layer in SELECTOR_LAYERS:
+        if layer in SELECTOR_LAYERS and adapter.attends(layer):
             windows[layer] = x[:, slice(*window)]
         x = adapter.run_layer(layer, x, rows, cache)
     clock.append(perf_counter() - begin)

@@ -119,7 +119,7 @@ class ModelConfig(Frozen):
     """One model: its family of adapters, geometry, whether it normalises queries and keys, its source."""
 
     name: Name
-    family: Literal["llama", "qwen3", "qwen3_5"]
+    family: Literal["llama", "qwen3", "gemma3", "qwen3_5", "qwen3_next", "qwen4_exp", "llama_swiftkv"]
     geometry: ModelGeometry
     qk_norm: bool
     source: Annotated[WheelSource | HubSource, Field(discriminator="kind")]

@@ -101,7 +101,7 @@ def run_arms(
             continue
         lower = exact.lower(arm.split, tokens)
         plan = plan_rows(arm, adapter, lower, geometry, seed)
-        done = run_late(adapter, lower, plan, predictor(arm, maps), arm, continuation=exact.tokens - tokens)
+        done = run_late(adapter, lower, plan, predictor(arm, maps, adapter), arm, continuation=exact.tokens - tokens)
         yield ArmRun(
             arm,
             done.cache,

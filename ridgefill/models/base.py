@@ -1,8 +1,9 @@
-"""The interface every architecture family implements: embed, run a layer on some rows, write a filled row."""
+"""The interface every architecture family implements: embed, run a layer on some rows, write filled rows."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,51 +11,72 @@ from torch import Tensor
 
 from ridgefill.models.cache import RowCache, RowIndex, RowView
 
+LINEAR = "linear_attention"
+"""Kind of a recurrent layer, as transformers names it; every other kind keeps keys and values by position."""
+
 
 @dataclass(frozen=True)
 class Rows:
     """Which rows a layer computes and what they may look at; the same value serves every layer of a pass.
 
     positions: int64 ``[R]``, ascending. index: where they are written. stop: keys end before this position.
-    rotary: cosine and sine, each ``[1, R, head_dim]``. mask: boolean ``[1 or B, 1, R, keys]``, True = visible;
-    None means plain causal attention among the rows themselves (or a single new row that sees everything).
+    By kind of layer: ``rotary``, cosine and sine, each ``[1, R, head_dim]``; ``begin``, the first position that
+    keys start from; ``mask``, boolean ``[1 or B, 1, R, stop - begin]``, True = visible, None for plain causal
+    attention among the rows themselves (or a single new row that sees everything). ids: token ids ``[B, R]`` for
+    layers that look at tokens, None where the layers about to run do not.
     """
 
     positions: Tensor
     index: RowIndex
     stop: int
-    rotary: tuple[Tensor, Tensor]
-    mask: Tensor | None
+    rotary: Mapping[str, tuple[Tensor, Tensor]]
+    begin: Mapping[str, int]
+    mask: Mapping[str, Tensor | None]
+    ids: Tensor | None = None
 
 
 class Adapter(ABC):
-    """One architecture. ``layers`` and ``hidden`` are its depth and width; tensors are ``[B, rows, hidden]``."""
+    """One architecture; tensors are ``[B, rows, features]``.
+
+    layers: depth. width: features of a layer's input, which are the split state's too. hidden: features of what
+    maps predict, the **block input** (the layer input itself but for hyper-connections). kinds: each layer's kind.
+    windows: kind -> how many positions a row sees, itself included, for kinds that do not see them all.
+    """
 
     layers: int
+    width: int
     hidden: int
+    kinds: tuple[str, ...]
+    windows: Mapping[str, int]
     device: torch.device
     dtype: torch.dtype
     fingerprint: dict[str, object]
 
     @abstractmethod
     def embed(self, ids: Tensor) -> Tensor:
-        """Token ids int64 ``[B, N]`` to the input of layer 0, ``[B, N, hidden]``."""
+        """Token ids int64 ``[B, N]`` to the input of layer 0, ``[B, N, width]``."""
 
     @abstractmethod
-    def rotary(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosine and sine for int64 ``[R]`` positions, each ``[1, R, head_dim]``."""
+    def rotary(self, positions: Tensor) -> Mapping[str, tuple[Tensor, Tensor]]:
+        """Cosine and sine for int64 ``[R]`` positions, each ``[1, R, head_dim]``, by kind of layer."""
 
     @abstractmethod
     def run_layer(self, layer: int, x: Tensor, rows: Rows, cache: RowCache) -> Tensor:
         """Run one layer in full on the given rows: write their cache entries, attend, return the next input."""
 
     @abstractmethod
-    def write_filled(self, layer: int, x: Tensor, rows: Rows, cache: RowCache) -> None:
-        """Write the cache entries of filled rows from a predicted layer input, and nothing else (METHOD 3)."""
+    def write_filled(self, layer: int, block_input: Tensor, rows: Rows, cache: RowCache) -> None:
+        """Write the cache entries of filled rows from predicted block inputs ``[B, R, hidden]``, and nothing else.
+
+        Only for layers that keep keys and values (METHOD section 3).
+        """
 
     @abstractmethod
-    def writes(self, layer: int, x: Tensor) -> dict[str, Tensor]:
-        """What a layer input would write: ``key`` before rotary and ``value``, each ``[B, R, kv_heads * head_dim]``."""
+    def writes(self, layer: int, block_input: Tensor) -> dict[str, Tensor]:
+        """What a block input would write: ``key`` before rotary and ``value``, each ``[B, R, kv_heads * head_dim]``.
+
+        A recurrent layer's inputs instead: ``qkv``, ``b`` and ``a``.
+        """
 
     @abstractmethod
     def attention_received(self, layer: int, x: Tensor, rows: Rows, cache: RowCache) -> Tensor:
@@ -67,33 +89,78 @@ class Adapter(ABC):
     def logits(self, x: Tensor) -> Tensor:
         """Output of the last layer to logits ``[B, R, vocabulary]``."""
 
+    def block_input(self, layer: int, x: Tensor) -> Tensor:
+        """What maps of ``layer`` predict, from its true input ``[B, R, width]``: ``[B, R, hidden]``."""
+        return x
+
+    def run_late(
+        self,
+        layer: int,
+        x: Tensor,
+        exact: Sequence[Rows],
+        predicted: Tensor | None,
+        filled: Rows | None,
+        cache: RowCache,
+    ) -> Tensor:
+        """One late layer: write the filled rows, then run the exact ones in full and return their next input.
+
+        x: inputs of all exact rows, in the order of ``exact`` (chunks of rows). predicted: block inputs of the
+        ``filled`` rows, None when there are none. A recurrent layer sees both kinds of rows in order instead.
+        """
+        if filled is not None and predicted is not None:
+            self.write_filled(layer, predicted, filled, cache)
+        parts = x.split([int(rows.positions.numel()) for rows in exact], dim=1)
+        return torch.cat([self.run_layer(layer, part, rows, cache) for part, rows in zip(parts, exact, strict=True)], 1)
+
+    def attends(self, layer: int) -> bool:
+        """Whether every row of ``layer`` attends to all rows before it, so that its attention can rank them."""
+        return self.kinds[layer] != LINEAR and self.kinds[layer] not in self.windows
+
+    def first_needed(self, layer: int, first_exact: int) -> int:
+        """First position whose cache entry an exact row at ``first_exact`` or later can see in ``layer``."""
+        window = self.windows.get(self.kinds[layer])
+        return 0 if window is None else max(0, first_exact - window + 1)
+
     def new_cache(self, capacity: int) -> RowCache:
         """An empty cache for ``capacity`` positions."""
         return RowCache(self.layers, capacity)
 
-    def rows(self, positions: Tensor, *, start: int = 0, attend: bool = True) -> Rows:
+    def rows(self, positions: Tensor, *, start: int = 0, attend: bool = True, ids: Tensor | None = None) -> Rows:
         """The rows at ``positions``, which see every position from ``start`` up to their own.
 
         attend: False for rows that are only written (filled ones): their mask would grow with rows x tokens.
         """
         first, last = int(positions[0]), int(positions[-1])
-        contiguous = last - first + 1 == positions.numel()
+        count = int(positions.numel())
+        contiguous = last - first + 1 == count
         index: RowIndex = slice(first, last + 1) if contiguous else positions
-        plain = contiguous and (first == start or positions.numel() == 1)
-        mask = None if plain or not attend else causal_mask(positions, start, last + 1)
-        return Rows(positions, index, last + 1, self.rotary(positions), mask)
+        begin, mask = {}, {}
+        for kind in dict.fromkeys(self.kinds):
+            window = self.windows.get(kind)
+            begin[kind] = start if window is None else max(start, first - window + 1)
+            mask[kind] = None
+            if attend and kind != LINEAR and not self._plain(kind, contiguous and first == start, count):
+                mask[kind] = causal_mask(positions, begin[kind], last + 1, window)
+        return Rows(positions, index, last + 1, self.rotary(positions), begin, mask, ids)
+
+    def _plain(self, kind: str, from_start: bool, count: int) -> bool:
+        """Whether rows need no written mask: all that came before is visible, or they see only themselves."""
+        return count == 1 or (from_start and count <= self.windows.get(kind, count))
 
 
-def causal_mask(positions: Tensor, start: int, stop: int) -> Tensor:
-    """Boolean ``[1, 1, R, stop - start]``: query at ``positions[i]`` sees keys ``start .. positions[i]``.
+def causal_mask(positions: Tensor, begin: int, stop: int, window: int | None = None) -> Tensor:
+    """Boolean ``[1, 1, R, stop - begin]``: query at ``positions[i]`` sees keys ``begin .. positions[i]``.
 
-    Written out because attention kernels align a causal flag to the top left when there are fewer queries
-    than keys, which silently hides the wrong keys.
+    With ``window``, only the last ``window`` of those. Written out because attention kernels align a causal flag
+    to the top left when there are fewer queries than keys, which silently hides the wrong keys.
     """
-    keys = torch.arange(start, stop, device=positions.device)
-    return (keys[None, :] <= positions[:, None])[None, None]
+    keys = torch.arange(begin, stop, device=positions.device)
+    visible = keys[None, :] <= positions[:, None]
+    if window is not None:
+        visible &= keys[None, :] > positions[:, None] - window
+    return visible[None, None]
 
 
-def view(cache: RowCache, rows: Rows) -> RowView:
-    """The cache as one call of a stock attention module may see it."""
-    return RowView(cache, rows.index, rows.stop)
+def view(cache: RowCache, rows: Rows, kind: str) -> RowView:
+    """The cache as one call of a stock module of this kind may see it."""
+    return RowView(cache, rows.index, rows.begin[kind], rows.stop)

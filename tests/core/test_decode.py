@@ -40,7 +40,9 @@ def prefilled(adapt, prompt, random_maps):
         for arm in ARMS:
             lower = run_lower(adapter, ids, arm.split, capacity=TOKENS + NEW)
             plan = plan_rows(arm, adapter, lower, shape, 4)
-            filled = run_late(adapter, lower, plan, predictor(arm, {arm.split: random_maps(arm.split).predict}), arm)
+            filled = run_late(
+                adapter, lower, plan, predictor(arm, {arm.split: random_maps(arm.split).predict}, adapter), arm
+            )
             done.append((filled.cache, filled.hidden[:, -1:], plan))
     return done
 
@@ -156,7 +158,7 @@ def test_prompts_of_different_lengths_decode_together_as_each_would_alone(adapte
         done.append((exact.cache, exact.hidden[:, -1:], None))
         for arm in ARMS[:3]:
             plan = plan_rows(arm, adapter, exact.lower(3), shape, 4)
-            filled = run_late(adapter, exact.lower(3), plan, predictor(arm, {3: random_maps(3).predict}), arm)
+            filled = run_late(adapter, exact.lower(3), plan, predictor(arm, {3: random_maps(3).predict}, adapter), arm)
             done.append((filled.cache, filled.hidden[:, -1:], plan))
         lengths += [tokens] * 4
     options = {"new_tokens": NEW, "stop_ids": (), "finished": lambda *_: False}
@@ -171,7 +173,7 @@ def test_prompts_of_different_lengths_decode_together_as_each_would_alone(adapte
 def test_the_decoding_mask_hides_what_each_entry_cannot_see():
     """No mask when everything is visible; else one boolean row per entry."""
     device = torch.device("cpu")
-    assert decode_mask([[0, 0], [0, 3]], 0, 5, device) is None
-    mask = decode_mask([[0, 0], [0, 3]], 1, 5, device)
+    assert decode_mask([[0, 0], [0, 3]], 0, 0, 5, device) is None
+    mask = decode_mask([[0, 0], [0, 3]], 1, 0, 5, device)
     assert mask.shape == (2, 1, 1, 5)
     assert mask[:, 0, 0].tolist() == [[True] * 5, [False, False, False, True, True]]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ridgefill import fill
 from ridgefill.arms import ARMS, Arm, make_arm, pop_split
 from ridgefill.errors import ConfigError, NumericsError
-from ridgefill.fill import identity, predictor, run_late
+from ridgefill.fill import predictor, run_late
 from ridgefill.models.cache import RowCache
 from ridgefill.passes import run_exact, run_lower
 from ridgefill.rows import RowPlan, plan_rows
@@ -71,7 +71,7 @@ def test_every_arm_equals_the_naive_prefill(adapter, geometry, prompt, random_ma
     maps = random_maps(arm.split)
     lower = run_lower(adapter, prompt(tokens), arm.split)
     plan = plan_rows(arm, adapter, lower, geometry, seed=5)
-    done = run_late(adapter, lower, plan, predictor(arm, {arm.split: maps.predict}), arm)
+    done = run_late(adapter, lower, plan, predictor(arm, {arm.split: maps.predict}, adapter), arm)
     naive, inputs = truth(tokens)
     outputs, caches = naive.run_filled(
         inputs, arm.split, plan.exact.tolist(), naive_predict(arm, maps),
@@ -112,7 +112,7 @@ def test_exact_rows_may_be_run_in_chunks(adapter, geometry, prompt, random_maps,
     for arm in (ARM_CASES["ridgefill"], ARM_CASES["no_fill"]):
         lower = run_lower(adapter, prompt(65), SPLIT)
         plan = plan_rows(arm, adapter, lower, geometry, 0)
-        predict = predictor(arm, {SPLIT: random_maps(SPLIT).predict})
+        predict = predictor(arm, {SPLIT: random_maps(SPLIT).predict}, adapter)
         monkeypatch.setattr(fill, "ROWS_AT_ONCE", 1024)
         whole = run_late(adapter, lower, plan, predict, arm)
         monkeypatch.setattr(fill, "ROWS_AT_ONCE", step)
@@ -127,7 +127,7 @@ def test_a_continuation_runs_in_full_over_the_filled_cache(adapter, geometry, pr
         exact = run_exact(adapter, prompt(65), keep=(SPLIT,), window=(0, 50))
         lower = exact.lower(SPLIT, tokens)
         plan = plan_rows(arm, adapter, lower, geometry, 0)
-        predict = predictor(arm, {SPLIT: maps.predict})
+        predict = predictor(arm, {SPLIT: maps.predict}, adapter)
         done = run_late(adapter, lower, plan, predict, arm, continuation=after)
         rows = [*plan.exact.tolist(), *range(tokens, 65)]
         naive, inputs = truth(65)
@@ -143,7 +143,7 @@ def test_rows_that_were_never_written_never_leak(adapter, geometry, prompt):
     for name in ("identity", "no_fill"):
         arm = ARM_CASES[name]
         plan = plan_rows(arm, adapter, lower, geometry, 0)
-        done = run_late(adapter, lower, plan, predictor(arm, {}), arm)
+        done = run_late(adapter, lower, plan, predictor(arm, {}, adapter), arm)
         assert bool(done.hidden.isfinite().all())
         for layer in range(adapter.layers):
             assert bool(done.cache.keys[layer][:, :, 65:].isnan().all())
@@ -158,7 +158,7 @@ def test_a_forgotten_row_is_caught(adapter, prompt):
     plan = RowPlan(filled, exact, TAIL, 0, ())
     lower = run_lower(adapter, prompt(65), SPLIT)
     with pytest.raises(NumericsError, match="identity@3"):
-        run_late(adapter, lower, plan, identity, ARM_CASES["identity"])
+        run_late(adapter, lower, plan, adapter.block_input, ARM_CASES["identity"])
 
 
 def test_an_arm_that_writes_nothing_where_a_fill_was_planned_is_caught(adapter, geometry, prompt):
@@ -175,11 +175,11 @@ def test_reading_an_empty_layer_or_past_the_end_is_refused():
     """
     cache = RowCache(2, 4)
     with pytest.raises(NumericsError, match="layer 1"):
-        cache.visible(1, 2)
+        cache.visible(1, 0, 2)
     row = torch.ones(1, 1, 1, 3)
     cache.write(0, row, row, slice(4, 5))
     with pytest.raises(NumericsError, match="row 4"):
-        cache.visible(0, 5)
+        cache.visible(0, 0, 5)
 
 
 def test_without_a_fill_the_late_layers_see_only_the_tail(adapter, geometry, prompt):
@@ -190,8 +190,8 @@ def test_without_a_fill_the_late_layers_see_only_the_tail(adapter, geometry, pro
     for name, same in (("no_fill", True), ("identity", False)):
         arm = ARM_CASES[name]
         plan = plan_rows(arm, adapter, lower, geometry, 0)
-        before = run_late(adapter, lower, plan, predictor(arm, {}), arm).hidden
-        after = run_late(adapter, replace(lower, state=state), plan, predictor(arm, {}), arm).hidden
+        before = run_late(adapter, lower, plan, predictor(arm, {}, adapter), arm).hidden
+        after = run_late(adapter, replace(lower, state=state), plan, predictor(arm, {}, adapter), arm).hidden
         assert torch.equal(before, after) == same
 
 
@@ -201,7 +201,7 @@ def test_the_lower_layers_are_shared_and_left_as_they_were(adapter, geometry, pr
     before = [lower.cache.keys[layer].clone() for layer in range(SPLIT)]
     for arm in (ARM_CASES["ridgefill"], ARM_CASES["no_fill"], ARM_CASES["random rows"]):
         plan = plan_rows(arm, adapter, lower, geometry, 1)
-        done = run_late(adapter, lower, plan, predictor(arm, {SPLIT: random_maps(SPLIT).predict}), arm)
+        done = run_late(adapter, lower, plan, predictor(arm, {SPLIT: random_maps(SPLIT).predict}, adapter), arm)
         assert all(done.cache.keys[layer] is lower.cache.keys[layer] for layer in range(SPLIT))
     assert all(torch.equal(lower.cache.keys[layer], before[layer]) for layer in range(SPLIT))
 
@@ -218,17 +218,17 @@ def test_filled_rows_cost_no_mask(adapter, geometry, prompt, monkeypatch):
         "write_filled",
         lambda self, layer, x, rows, cache: (seen.append(rows), write(self, layer, x, rows, cache)),
     )
-    run_late(adapter, lower, plan, identity, replace(arm, fill="identity"))
+    run_late(adapter, lower, plan, adapter.block_input, replace(arm, fill="identity"))
     assert seen
-    assert all(rows.mask is None for rows in seen)
+    assert all(mask is None for rows in seen for mask in rows.mask.values())
 
 
-def test_missing_maps_are_named():
+def test_missing_maps_are_named(adapter):
     """An arm whose split was not fitted says which splits were."""
     with pytest.raises(ConfigError, match=r"split 3.*fitted splits are: 2, 4"):
-        predictor(ARM_CASES["ridgefill"], {2: identity, 4: identity})
+        predictor(ARM_CASES["ridgefill"], {2: adapter.block_input, 4: adapter.block_input}, adapter)
     with pytest.raises(ConfigError, match="none"):
-        predictor(ARM_CASES["ridgefill"], {})
+        predictor(ARM_CASES["ridgefill"], {}, adapter)
 
 
 def test_arms_take_an_experiments_settings_and_refuse_others():

@@ -8,7 +8,7 @@ import torch
 from ridgefill.arms import Arm
 from ridgefill.decode import decode_greedy
 from ridgefill.errors import ModelError, NumericsError, TextError
-from ridgefill.fill import identity, oracle, run_late
+from ridgefill.fill import oracle, run_late
 from ridgefill.models.llama import LlamaAdapter
 from ridgefill.passes import run_exact, run_lower
 from ridgefill.rows import RowPlan, plan_rows
@@ -45,7 +45,7 @@ def test_the_exact_pass_is_the_stock_model_bit_for_bit(tiny, adapt, prompt, toke
     done = run_exact(adapter, ids, capacity=tokens + 9)
     assert torch.equal(adapter.logits(done.hidden), stock.logits)
     for layer, kept in enumerate(stock.past_key_values.layers):
-        key, value = done.cache.visible(layer, tokens)
+        key, value = done.cache.visible(layer, 0, tokens)
         assert torch.equal(key, kept.keys)
         assert torch.equal(value, kept.values)
 
@@ -61,11 +61,11 @@ def test_an_arm_with_no_filled_row_is_the_stock_model_bit_for_bit(tiny, adapt, p
     adapter = adapt(dtype=dtype)
     arm = Arm(name, "none" if name == "no_fill" else "identity", split=SPLIT, tail=tokens)
     lower = run_lower(adapter, ids, SPLIT)
-    done = run_late(adapter, lower, plan_rows(arm, adapter, lower, geometry, 0), identity, arm)
+    done = run_late(adapter, lower, plan_rows(arm, adapter, lower, geometry, 0), adapter.block_input, arm)
     stock = tiny(dtype=dtype)(ids, use_cache=True)
     assert torch.equal(adapter.logits(done.hidden), stock.logits)
     for layer, kept in enumerate(stock.past_key_values.layers):
-        key, value = done.cache.visible(layer, tokens)
+        key, value = done.cache.visible(layer, 0, tokens)
         assert torch.equal(key, kept.keys)
         assert torch.equal(value, kept.values)
 
@@ -100,10 +100,12 @@ def test_true_inputs_through_the_fill_path_give_the_exact_result(adapter, prompt
         chosen |= set(range(1, tokens, 5))
     planned = plan(tokens, chosen)
     arm = Arm("ridgefill", "ridge", split=SPLIT, tail=TAIL, split_layer=split_layer)
-    done = run_late(adapter, exact.lower(SPLIT), planned, oracle(exact.inputs, planned.filled), arm)
+    done = run_late(adapter, exact.lower(SPLIT), planned, oracle(adapter, exact.inputs, planned.filled), arm)
     assert error(done.hidden, exact.hidden[:, planned.exact]) <= TOLERANCE
     for layer in range(adapter.layers):
-        for found, expected in zip(done.cache.visible(layer, tokens), exact.cache.visible(layer, tokens), strict=True):
+        for found, expected in zip(
+            done.cache.visible(layer, 0, tokens), exact.cache.visible(layer, 0, tokens), strict=True
+        ):
             assert error(found, expected) <= TOLERANCE
 
 
@@ -113,7 +115,7 @@ def test_the_oracle_gate_holds_in_bfloat16_to_its_own_rounding(adapt, prompt):
     exact = run_exact(adapter, ids, keep=range(adapter.layers))
     planned = plan(65, range(45, 65))
     arm = Arm("ridgefill", "ridge", split=SPLIT, tail=TAIL)
-    done = run_late(adapter, exact.lower(SPLIT), planned, oracle(exact.inputs, planned.filled), arm)
+    done = run_late(adapter, exact.lower(SPLIT), planned, oracle(adapter, exact.inputs, planned.filled), arm)
     assert error(done.hidden, exact.hidden[:, planned.exact]) <= 8 * 2**-8
 
 
@@ -122,7 +124,7 @@ def test_a_wrong_layer_input_fails_the_oracle_gate(adapter, prompt):
     ids = prompt(65)
     exact = run_exact(adapter, ids, keep=range(adapter.layers))
     planned = plan(65, range(45, 65))
-    truth = oracle(exact.inputs, planned.filled)
+    truth = oracle(adapter, exact.inputs, planned.filled)
 
     def shifted(layer, state):
         return truth(layer, state).roll(1, dims=1)

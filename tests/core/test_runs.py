@@ -43,7 +43,7 @@ def test_arms_from_one_exact_pass_equal_arms_by_themselves(adapter, arms, maps, 
             continue
         lower = run_lower(adapter, ids, arm.split)
         plan = plan_rows(arm, adapter, lower, geometry, 3)
-        alone = run_late(adapter, lower, plan, predictor(arm, maps), arm)
+        alone = run_late(adapter, lower, plan, predictor(arm, maps, adapter), arm)
         assert torch.equal(done.hidden, alone.hidden[:, -1:])
         assert (done.filled_rows, done.exact_rows, done.tail) == (
             len(plan.filled),

@@ -66,7 +66,7 @@ def _measure(job: Job, length: int) -> dict[str, Any]:
             middle = perf_counter()
             lower = run_lower(adapter, ids, job.experiment.split, window=job.experiment.window)
             plan = plan_rows(arm, adapter, lower, bench.geometry, seed=0)
-            done = run_late(adapter, lower, plan, predictor(arm, bench.maps), arm)
+            done = run_late(adapter, lower, plan, predictor(arm, bench.maps, adapter), arm)
             adapter.logits(done.hidden[:, -1:])
             end = perf_counter()
             macs = plan_macs(arm, plan, length, bench.geometry)
