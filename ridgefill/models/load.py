@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,10 @@ from transformers.utils import logging as transformers_logging
 from ridgefill.errors import ModelError
 from ridgefill.files import replacing, sha256_file, write_text
 from ridgefill.models.base import Adapter
-from ridgefill.models.gemma3 import Gemma3Adapter
-from ridgefill.models.llama import LlamaAdapter
-from ridgefill.models.qwen3 import Qwen3Adapter
 from ridgefill.models.source import RECORD
+from ridgefill.models.wrap import ADAPTERS
 from ridgefill.settings import ModelConfig
 
-ADAPTERS: dict[str, Callable[[Any], Adapter]] = {
-    "llama": LlamaAdapter,
-    "qwen3": Qwen3Adapter,
-    "gemma3": Gemma3Adapter,
-}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 

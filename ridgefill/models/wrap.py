@@ -1,0 +1,33 @@
+"""From a loaded transformers model to its adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ridgefill.errors import ModelError
+from ridgefill.models.base import Adapter
+from ridgefill.models.gemma3 import Gemma3Adapter
+from ridgefill.models.llama import LlamaAdapter
+from ridgefill.models.qwen3 import Qwen3Adapter
+
+ADAPTERS: dict[str, Callable[[Any], Adapter]] = {
+    "llama": LlamaAdapter,
+    "qwen3": Qwen3Adapter,
+    "gemma3": Gemma3Adapter,
+}
+"""By family, as model configurations and map files name it."""
+
+MODEL_TYPES = {"llama": "llama", "qwen3": "qwen3", "gemma3_text": "gemma3"}
+"""transformers' ``config.model_type`` -> family."""
+
+
+def adapter_for(model: Any) -> Adapter:
+    """The adapter of a causal language model. ModelError names the supported architectures for any other."""
+    kind = str(getattr(getattr(model, "config", None), "model_type", type(model).__name__))
+    if kind not in MODEL_TYPES:
+        raise ModelError(
+            f"found a model of type {kind!r}, expected one of {', '.join(sorted(MODEL_TYPES))}; to add a family, write "
+            "an Adapter for it (docs/add-a-model.md)"
+        )
+    return ADAPTERS[MODEL_TYPES[kind]](model)
