@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ledger.artifacts import results_folder, standing_outputs
+from ledger.branches import MAIN
 from ledger.chain import Chain
 from ledger.errors import FormatError, OutputMismatch, UsageError
 from ledger.files import hash_file, inside
@@ -88,6 +89,7 @@ def gather(
     ledger = {prefix + path: Source.of(data) for path, data in branch_files(chain, shown).items()}
     pinned, changed = _pinned(root, shown)
     outputs = dict(_outputs(root, shown, branch)) if results else {}
+    outputs |= dict(_beside(root, outputs))
     seen = frozenset(entry.seq for entry in shown.entries if entry.body is not None)
     return Gathered(ledger, {**pinned, **outputs}, seen, tuple(changed))
 
@@ -112,7 +114,8 @@ def _pinned(root: Path, shown: Chain) -> tuple[dict[str, Source], list[str]]:
 
 def _outputs(root: Path, shown: Chain, branch: str) -> Iterator[tuple[str, Source]]:
     for (experiment, path), output in standing_outputs(World({branch: shown}), branch).items():
-        if not output.published:
+        # A branch of one's own keeps no published copies: what its verdicts are decided from is published with it.
+        if not output.published and (branch == MAIN or not path.endswith(".parquet")):
             continue
         folder = results_folder(root, branch, experiment)
         name = f"{results_folder(Path(), branch, experiment).as_posix()}/{path}"
@@ -127,3 +130,13 @@ def _outputs(root: Path, shown: Chain, branch: str) -> Iterator[tuple[str, Sourc
                 f"{name} has sha256 {found[:12]}, #{output.result} recorded {output.sha256[:12]}; restore the file"
             )
         yield name, Source(output.sha256, path=folder / path)
+
+
+def _beside(root: Path, outputs: Mapping[str, Source]) -> Iterator[tuple[str, Source]]:
+    """JSON files at the top of the outputs' folders: no entry records them, yet verdicts are read with their help."""
+    # data/results/EXPERIMENT/... on main, results/EXPERIMENT/... elsewhere
+    folders = {"/".join(name.split("/")[: 3 if name.startswith("data/") else 2]) for name in outputs}
+    for folder in sorted(folders):
+        for path in sorted((root / folder).glob("*.json")):
+            if path.is_file() and not path.is_symlink() and f"{folder}/{path.name}" not in outputs:
+                yield f"{folder}/{path.name}", Source(hash_file(path)[0], path=path)
