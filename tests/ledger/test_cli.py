@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -149,3 +150,15 @@ def test_the_whole_package_imports_nothing_of_ridgefill(here: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_completions_name_every_command(here: Path, capsys: pytest.CaptureFixture[str], shell: str) -> None:
+    """The script for a shell knows all commands, and bash itself accepts its own."""
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    commands = {"init", "register", "run", "start", "result", "amend", "void", "status", "log", "show", "verify"}
+    commands |= {"verdicts", "key", "checkpoint", "cosign", "prove", "publish", "export", "import-check"}
+    assert {name for name in commands if name not in script} == set()
+    if shell == "bash" and shutil.which("bash"):
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
