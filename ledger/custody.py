@@ -95,8 +95,12 @@ def _check_note(chain: Chain, size: int, root: bytes | None, trust: Trust, custo
     if stored.point.origin != chain.origin:
         raise FormatError("wrong_origin", f"checkpoint {size} is of {stored.point.origin!r}, not {chain.origin!r}")
     brought = tuple(parse_verifier_key(text) for text in trust.keys)
-    own = known_keys(chain.entries)
-    found = check_signatures(stored.note, tuple(dict.fromkeys((*brought, *own))))
+    lost = _lost_before(chain.entries, size)
+    known = [key for key in (*brought, *known_keys(chain.entries)) if key.key_id.hex() not in lost]
+    found = check_signatures(stored.note, tuple(dict.fromkeys(known)))
+    for used in (item.key_id.hex() for item in stored.note.signatures if item.key_id.hex() in lost):
+        message = f"checkpoint {size} is signed by the key {used}, which was lost by then; the signature does not count"
+        custody.findings.append(warning("lost_key_used", lost[used], message))
     if root is None:
         raise FormatError("truncated", f"{len(chain.leaves)} entries are here, checkpoint {size} vouched for more")
     if root != stored.point.root:
@@ -109,6 +113,12 @@ def _check_note(chain: Chain, size: int, root: bytes | None, trust: Trust, custo
     stamped = _check_token(chain, stored.point, trust, custody)
     custody.vouched.append(Vouched(size, tuple(_name(item.key) for item in found), outside, stamped))
     return found
+
+
+def _lost_before(entries: Sequence[Entry], size: int) -> dict[str, int]:
+    """Key id -> entry that says it was lost, among the first ``size`` entries."""
+    bodies = [(entry.seq, entry.body) for entry in entries if entry.kind == "key" and entry.seq < size]
+    return {str(body["replaces"]): seq for seq, body in bodies if body is not None and body["lost"]}
 
 
 def _check_token(chain: Chain, point: Checkpoint, trust: Trust, custody: Custody) -> str | None:

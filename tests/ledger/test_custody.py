@@ -133,6 +133,17 @@ def test_a_lost_key_is_a_break_in_signing_and_a_warning(full: Path, forging) -> 
     assert signers(custody)[18] == ["carol"]
 
 
+def test_a_lost_key_vouches_for_nothing_that_came_after_its_loss(full: Path, forging) -> None:
+    """Whoever found it may sign as they like: the signature is named and does not count."""
+    old = forging.key_of_tests("alice-2")
+    forge_key(forging, full, 17, "carol", replaces=old.verifier().key_id.hex(), lost=True)
+    forging.signed(full, 18, old)
+    custody = look(full)
+    assert ("lost_key_used", 17) in said(custody, "warning")
+    assert signers(custody)[18] == []
+    assert signers(custody)[16] != []
+
+
 def test_a_rotation_needs_a_checkpoint_after_it_that_both_keys_signed(full: Path, forging) -> None:
     """Before it, by one of them, or by both on different checkpoints is not enough: a warning."""
     old, new = forging.key_of_tests("alice-2"), forging.key_of_tests("carol")
