@@ -81,7 +81,7 @@ class _Reader:
     def _read_entry(self, seq: int) -> None:
         previous = self.leaves[-1] if self.leaves else self.after.last
         try:
-            data = read_plain(folders.entry_path(self.path, seq))
+            data = read_plain(f"{self.path}/{folders.ENTRIES}/{folders.numbered(folders.ENTRIES, seq)}")
             leaf = leaf_hash(data).hex()
             self.leaves.append(leaf)
             header = parse_header(data)
@@ -105,8 +105,7 @@ class _Reader:
 
     def _read_body(self, seq: int, header: dict[str, object]) -> dict[str, object] | None:
         commit = str(header["body_commit"])
-        body = _read_first(self.path, folders.BODIES, folders.body_path(self.path, seq), commit)
-        salt = _read_first(self.path, folders.SALTS, folders.salt_path(self.path, seq), commit)
+        body, salt = (self._read_first(folder, seq, commit) for folder in (folders.BODIES, folders.SALTS))
         if body is None and salt is None:
             self.findings.append(note("withheld", seq, "its body is withheld"))
             return None
@@ -114,6 +113,16 @@ class _Reader:
             missing = "body" if body is None else "salt"
             raise FormatError("half_withheld", f"its {missing} is missing while the other half is here")
         return open_body(header, body, salt)
+
+    def _read_first(self, folder: str, seq: int, commit: str) -> bytes | None:
+        """Bytes under the final or the staged name; asks twice, since a rename may fall in between."""
+        final = f"{self.path}/{folder}/{folders.numbered(folder, seq)}"  # text: a Path costs more than the reading
+        for attempt in range(3):
+            try:
+                return read_plain(final if attempt != 1 else folders.staged_path(self.path, folder, commit))
+            except FileNotFoundError:
+                continue
+        return None
 
     def _links(self, entry: Entry, previous: str | None) -> Iterator[Finding]:
         header, seq = entry.header, entry.seq
@@ -129,16 +138,6 @@ class _Reader:
             yield error("misplaced_kind", seq, f"found {entry.kind}, expected {wanted} at this place")
         if self.entries and entry.time < self.entries[-1].time:
             yield warning("clock_backwards", seq, f"its time {entry.time} is before the entry before it")
-
-
-def _read_first(ledger: Path, folder: str, final: Path, commit: str) -> bytes | None:
-    """Bytes under the final or the staged name; asks twice, since a rename may fall in between."""
-    for attempt in range(3):
-        try:
-            return read_plain(final if attempt != 1 else folders.staged_path(ledger, folder, commit))
-        except FileNotFoundError:
-            continue
-    return None
 
 
 def _stray_files(lists: dict[str, folders.Listing]) -> Iterator[Finding]:

@@ -54,13 +54,13 @@ def relative_to(root: Path, path: Path) -> str | None:
         return None
 
 
-def read_plain(path: Path) -> bytes:
+def read_plain(path: Path | str) -> bytes:
     """Read a regular file without following a link (FormatError ``symlink``, ``unexpected_file``)."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EMLINK) or path.is_symlink():
-            raise FormatError("symlink", f"{path.name} is a link, expected a regular file") from None
+        if error.errno in (errno.ELOOP, errno.EMLINK) or Path(path).is_symlink():
+            raise FormatError("symlink", f"{Path(path).name} is a link, expected a regular file") from None
         raise
     try:
         parts = [os.read(descriptor, _CHUNK)]
@@ -68,7 +68,7 @@ def read_plain(path: Path) -> bytes:
             parts.append(os.read(descriptor, _CHUNK))
         return b"".join(parts)
     except IsADirectoryError:
-        raise FormatError("unexpected_file", f"{path.name} is a folder, expected a file") from None
+        raise FormatError("unexpected_file", f"{Path(path).name} is a folder, expected a file") from None
     finally:
         os.close(descriptor)
 

@@ -22,19 +22,24 @@ def is_ledger(path: Path) -> bool:
     return (path / ENTRIES).is_dir()
 
 
+def numbered(folder: str, seq: int) -> str:
+    """Name of the file of entry ``seq`` in one of the three folders."""
+    return f"{seq:08d}" if folder == SALTS else f"{seq:08d}.json"
+
+
 def entry_path(ledger: Path, seq: int) -> Path:
     """Header file of entry ``seq``."""
-    return ledger / ENTRIES / f"{seq:08d}.json"
+    return ledger / ENTRIES / numbered(ENTRIES, seq)
 
 
 def body_path(ledger: Path, seq: int) -> Path:
     """Body file of entry ``seq``."""
-    return ledger / BODIES / f"{seq:08d}.json"
+    return ledger / BODIES / numbered(BODIES, seq)
 
 
 def salt_path(ledger: Path, seq: int) -> Path:
     """Salt file of entry ``seq``."""
-    return ledger / SALTS / f"{seq:08d}"
+    return ledger / SALTS / numbered(SALTS, seq)
 
 
 def staged_path(ledger: Path, folder: str, commit: str) -> Path:

@@ -55,9 +55,10 @@ class Decided:
 def decide_branch(root: Path, world: World, branch: str, runs: Sequence[RunRecord]) -> Iterator[Decided]:
     """Decide every registration with predictions of which a run ended well on ``branch``."""
     outputs = standing_outputs(world, branch)
+    by_start = {run.start: run for run in runs}
     for name, history in world.registrations:
         here = {start.seq for where, start in world.starts_under(history) if where == branch}
-        mine = tuple(run for run in runs if run.start in here)
+        mine = tuple(by_start[seq] for seq in sorted(here & by_start.keys()))
         if not any(run.status == "ok" for run in mine):
             continue
         version = _last_run_version(world, branch, history, mine)
@@ -87,9 +88,9 @@ def decide_branch(root: Path, world: World, branch: str, runs: Sequence[RunRecor
 def _named(world: World, branch: str, starts: set[int]) -> dict[str, set[int]]:
     """Path -> results of ``starts`` that ended well and name it."""
     named: dict[str, set[int]] = {}
-    for entry in world.chains[branch].entries:
+    for entry in (result for seq in starts for result in world.results(branch).get(seq, ())):
         body = entry.body or {}
-        if entry.kind == "result" and body and body["status"] == "ok" and body["start"]["seq"] in starts:
+        if body["status"] == "ok":
             for item in body["outputs"]:
                 named.setdefault(item["path"], set()).add(entry.seq)
     return named

@@ -21,6 +21,7 @@ class World:
     def __init__(self, chains: Mapping[str, Chain]) -> None:
         self.chains = chains
         self.by_origin = {chain.origin: (name, chain) for name, chain in chains.items()}
+        self._results: dict[str, Mapping[int, tuple[Entry, ...]]] = {}
         self._claims: dict[str, Claim | ClaimError | None] = {}
         self._entries = {name: {entry.seq: entry for entry in chain.entries} for name, chain in chains.items()}
 
@@ -77,6 +78,16 @@ class World:
                 if entry.kind == "start" and entry.body is not None:
                     found.setdefault(entry.body["registration"]["leaf"], []).append((name, entry))
         return {leaf: tuple(starts) for leaf, starts in found.items()}
+
+    def results(self, branch: str) -> Mapping[int, tuple[Entry, ...]]:
+        """Results of a branch, as far as bodies are here, by the number of the start they name."""
+        if branch not in self._results:
+            found: dict[int, list[Entry]] = {}
+            for entry in self.chains[branch].entries:
+                if entry.kind == "result" and entry.body is not None:
+                    found.setdefault(entry.body["start"]["seq"], []).append(entry)
+            self._results[branch] = {seq: tuple(results) for seq, results in found.items()}
+        return self._results[branch]
 
     def starts_under(self, history: History) -> tuple[tuple[str, Entry], ...]:
         """(branch, start) of every start that names the registration or one of its amendments."""
