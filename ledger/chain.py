@@ -66,10 +66,10 @@ class _Reader:
     def read(self) -> Chain:
         # Entries are listed last: an append that happens meanwhile then shows up as an entry whose body is
         # still to come, never as a body without its entry.
-        lists = {name: folders.listing(self.path, name) for name in reversed(folders.FOLDERS)}
+        lists = {name: folders.listing(self.path, name, self.after.size) for name in reversed(folders.FOLDERS)}
         numbers = lists[folders.ENTRIES].numbers
-        self.findings += _stray_files(lists)
-        if not numbers:
+        self.findings += _stray_files(lists, max(numbers, default=self.after.size - 1))
+        if not numbers and not self.after.size:
             self.findings.append(error("missing_entry", 0, "the ledger has no entry at all"))
         for seq in range(self.after.size, max(numbers, default=-1) + 1):
             if seq in numbers:
@@ -140,8 +140,7 @@ class _Reader:
             yield warning("clock_backwards", seq, f"its time {entry.time} is before the entry before it")
 
 
-def _stray_files(lists: dict[str, folders.Listing]) -> Iterator[Finding]:
-    last = max(lists[folders.ENTRIES].numbers, default=-1)
+def _stray_files(lists: dict[str, folders.Listing], last: int) -> Iterator[Finding]:
     for folder, names in lists.items():
         for name in names.strange:
             yield error("unexpected_file", None, f"found {folder}/{name}, which no entry can have")

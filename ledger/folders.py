@@ -56,13 +56,20 @@ class Listing:
     strange: tuple[str, ...]
 
 
-def listing(ledger: Path, folder: str) -> Listing:
-    """Read one folder once; an absent folder is an empty one (git keeps no empty folders)."""
+def listing(ledger: Path, folder: str, after: int = 0) -> Listing:
+    """Read one folder once, passing over entries before number ``after``; an absent folder is an empty one.
+
+    (git keeps no empty folders.)
+    """
     try:
-        names = sorted(os.listdir(ledger / folder))
+        names = os.listdir(ledger / folder)
     except FileNotFoundError:
         names = []
-    matches = {name: _NUMBERED[folder].fullmatch(name) for name in names}
+    if after:
+        # A long ledger has far more names than news, and comparing text is cheaper than matching it.
+        first, end = f"{after:08d}", numbered(folder, 0)[8:]
+        names = [name for name in names if not (name[:8].isdecimal() and name[:8] < first and name[8:] == end)]
+    matches = {name: _NUMBERED[folder].fullmatch(name) for name in sorted(names)}
     others = [name for name, match in matches.items() if match is None]
     return Listing(
         numbers=frozenset(int(match[1]) for match in matches.values() if match),
