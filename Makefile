@@ -23,7 +23,7 @@ demo: $(READY)
 	@$(BIN)/python -m workflow.summary results/smollm2_split19
 
 test: $(READY)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
 
 test-slow: $(READY)
 	@$(BIN)/python -m pytest -m slow

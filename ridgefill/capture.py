@@ -15,17 +15,20 @@ Progress = Callable[[int], None]
 """Called with the number of tokens just finished."""
 
 
-def pieces(texts: Iterable[tuple[str, Sequence[int]]], chunk: int, tokens: int) -> Iterator[list[int]]:
+def pieces(
+    texts: Iterable[tuple[str, Sequence[int]]], chunk: int, tokens: int, opening: Sequence[int] = ()
+) -> Iterator[list[int]]:
     """Cut tokenised texts into pieces of at most ``chunk`` tokens until ``tokens`` have been given.
 
+    opening: tokens that begin every piece and count as its own, for models that know text only after a mark.
     Pieces come round-robin over the texts, so that a small budget still sees every text; a rest shorter than
     half a chunk is dropped. Raises ``TextError`` for an empty text or when the texts hold too few tokens.
     """
-    queues = []
+    queues: list[Iterator[list[int]]] = []
     for name, ids in texts:
         if not ids:
             raise TextError(f"text {name} is empty; expected at least one token. Remove it from the sources")
-        queues.append(_cut(ids, chunk))
+        queues.append([*opening, *piece] for piece in cut(ids, chunk - len(opening)))
     given = 0
     while queues and given < tokens:
         for queue in list(queues):
@@ -42,7 +45,8 @@ def pieces(texts: Iterable[tuple[str, Sequence[int]]], chunk: int, tokens: int) 
         raise TextError(f"the texts hold {given} usable tokens; {tokens} were asked for. Add text or lower the number")
 
 
-def _cut(ids: Sequence[int], chunk: int) -> Iterator[list[int]]:
+def cut(ids: Sequence[int], chunk: int) -> Iterator[list[int]]:
+    """One text in pieces of ``chunk`` tokens; a rest shorter than half of that is dropped unless it is all there is."""
     for begin in range(0, len(ids), chunk):
         piece = list(ids[begin : begin + chunk])
         if len(piece) >= chunk // 2 or begin == 0:
@@ -57,13 +61,20 @@ def capture(
     stride: int = 1,
     progress: Progress = lambda tokens: None,
 ) -> Moments:
-    """Moments of all ``splits`` over token pieces, keeping every ``stride``-th position. Raises ``NumericsError``."""
+    """Moments of all ``splits`` over token pieces, keeping every ``stride``-th position.
+
+    Raises ``NumericsError`` for values that are not finite and ``ConfigError`` for a split the model cannot have.
+    """
+    for split in splits:
+        adapter.require_split(split)
     total: Moments | None = None
     for piece in texts:
         with torch.inference_mode():
             done = run_exact(adapter, torch.tensor([piece]), keep=range(min(splits), adapter.layers))
-            inputs = {layer: x[0, ::stride] for layer, x in done.inputs.items()}
-            part = chunk_moments(inputs, splits, adapter.layers)
+            kept = {layer: x[:, ::stride] for layer, x in done.inputs.items()}
+            inputs = {layer: adapter.block_input(layer, x)[0] for layer, x in kept.items()}
+            states = None if adapter.width == adapter.hidden else {split: kept[split][0] for split in splits}
+            part = chunk_moments(inputs, splits, adapter.layers, states)
         total = part if total is None else merge(total, part)
         progress(len(piece))
     if total is None:

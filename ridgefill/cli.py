@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ridgefill import __version__
+from ridgefill.commands import fit, generate, maps
 from ridgefill.errors import RidgeFillError
 
 
@@ -26,6 +27,7 @@ def _macs_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         default="mapped",
         help="whether the split layer has a map too, as the published map files do (default: mapped)",
     )
+    parser.add_argument("--rank", type=int, help="rank of low-rank maps (default: full)")
     parser.add_argument("--against", choices=["pop", "exact"], help="also give the ratio to this arm")
     parser.add_argument("--root", type=Path, help="folder that holds workflow/config (default: here)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -60,6 +62,7 @@ def _macs(arguments: argparse.Namespace) -> int:
         tail=arguments.tail,
         fill=arguments.fill,
         mapped_split_layer=arguments.split_layer == "mapped",
+        rank=arguments.rank,
     )
     exact = cost.exact_macs(g, arguments.tokens)
     layers = cost.layer_share(g.layers, arguments.split, arguments.tail, arguments.tokens)
@@ -91,6 +94,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _macs_parser(commands)
     _recompute_parser(commands)
+    fit.add(commands)
+    generate.add(commands)
+    maps.add(commands)
     return parser
 
 

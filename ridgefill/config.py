@@ -126,6 +126,7 @@ def cost_geometry(model: ModelConfig) -> Geometry:
         q=size.heads * size.head_dim,
         kv=size.kv_heads * size.head_dim,
         ff=size.intermediate,
+        windows=size.windows,
     )
 
 

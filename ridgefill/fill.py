@@ -47,8 +47,10 @@ def run_late(
     """Run the late layers of one prompt under ``plan`` and return its cache and last outputs.
 
     predict: None when the arm writes nothing. continuation: rows after the prompt (already in ``lower``) that
-    run every layer as well. Raises ``NumericsError`` when an output is not finite.
+    run every layer as well. Raises ``NumericsError`` when an output is not finite, ``ConfigError`` for a split the
+    model cannot have.
     """
+    adapter.require_split(lower.split)
     begin = perf_counter()
     cache = lower.cache.lower(lower.split)
     cache.start[lower.split :] = [plan.start] * (adapter.layers - lower.split)

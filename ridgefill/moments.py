@@ -1,4 +1,4 @@
-"""Streamed first and second moments of layer inputs: activations are reduced chunk by chunk and never stored.
+"""Streamed first and second moments of block inputs: activations are reduced chunk by chunk and never stored.
 
 Each chunk is centred on its own mean before its products are formed in the activations' own precision, and
 chunks are merged in fp64. On data with massive channels this keeps six digits where subtracting the mean
@@ -8,7 +8,7 @@ afterwards loses the first (METHOD section 2).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -22,12 +22,13 @@ from ridgefill.files import replacing
 
 @dataclass(frozen=True)
 class Moments:
-    """Moments of the split states and of every later layer's input.
+    """Moments of the split states and of every late layer's block input.
 
-    splits: split layers. rows: calibration rows seen. mean[l]: fp64 ``[d]`` for every layer involved.
-    scatter[l]: fp64 scalar, summed squared deviation of layer ``l``'s input. gram[S]: fp64 ``[d, d]``, centred
-    Gram matrix of the split state. cross[S]: fp64 ``[d, n * d]``, centred cross-moments of the split state with
-    the inputs of layers ``S + 1 .. L - 1`` side by side.
+    splits: split layers. rows: calibration rows seen. mean[l]: fp64 ``[hidden]``, block input of every layer
+    involved. scatter[l]: fp64 scalar, its summed squared deviation. gram[S]: fp64 ``[width, width]``, centred
+    Gram matrix of the split state. cross[S]: fp64 ``[width, n * hidden]``, centred cross-moments of the split
+    state with the block inputs of ``targets(S)`` side by side. state_mean[S]: fp64 ``[width]``, of the split state
+    where that is not the split layer's block input (hyper-connections), else empty: ``mean[S]`` is both then.
     """
 
     layers: int
@@ -37,41 +38,62 @@ class Moments:
     scatter: Mapping[int, Tensor]
     gram: Mapping[int, Tensor]
     cross: Mapping[int, Tensor]
+    state_mean: Mapping[int, Tensor] = field(default_factory=dict)
 
     def targets(self, split: int) -> range:
-        """Layers predicted from ``split`` that need cross-moments."""
-        return range(split + 1, self.layers)
+        """Layers predicted from ``split`` that need cross-moments; the split layer too where its block input is
+        not the split state."""
+        return range(split if self.state_mean else split + 1, self.layers)
+
+    def mean_state(self, split: int) -> Tensor:
+        """Mean of the split state, fp64 ``[width]``."""
+        return self.state_mean[split] if self.state_mean else self.mean[split]
 
 
-def chunk_moments(inputs: Mapping[int, Tensor], splits: Sequence[int], layers: int) -> Moments:
-    """Moments of one chunk; ``inputs[l]`` is ``[rows, d]`` in any float type, for every layer from the first split.
+def chunk_moments(
+    inputs: Mapping[int, Tensor], splits: Sequence[int], layers: int, states: Mapping[int, Tensor] | None = None
+) -> Moments:
+    """Moments of one chunk.
 
-    Raises ``NumericsError`` when an input holds a NaN or infinity.
+    inputs: ``[rows, hidden]`` in any float type, for every layer from the first split. states: ``[rows,
+    width]`` by split, where the split state is not the split layer's block input. Raises ``NumericsError`` when an
+    input holds a NaN or infinity.
     """
     mean, centred, scatter = {}, {}, {}
     for layer in range(min(splits), layers):
-        x = inputs[layer].float()
-        if not bool(torch.isfinite(x).all()):
-            raise NumericsError(
-                f"the input of layer {layer} holds values that are not finite; expected none. Check the model "
-                "files' checksums, or capture with dtype=float32."
-            )
-        mean[layer] = x.double().mean(0)
-        # Subtracted in fp64: an fp32 mean of a massive channel is off by more than the merge forgives.
-        centred[layer] = (x.double() - mean[layer]).float()
+        mean[layer], centred[layer] = _centred(inputs[layer], layer)
         scatter[layer] = centred[layer].double().square().sum()
-    gram = {split: (centred[split].T @ centred[split]).double() for split in splits}
+    state_mean, state = {}, centred
+    if states is not None:
+        pairs = {split: _centred(states[split], split) for split in sorted(splits)}
+        state_mean = {split: pair[0] for split, pair in pairs.items()}
+        state = {split: pair[1] for split, pair in pairs.items()}
+    gram = {split: (state[split].T @ state[split]).double() for split in splits}
     cross = {}
     for split in splits:
-        later = [centred[layer] for layer in range(split + 1, layers)] or [centred[split][:, :0]]
-        cross[split] = (centred[split].T @ torch.cat(later, dim=1)).double()
+        first = split + 1 if states is None else split
+        later = [centred[layer] for layer in range(first, layers)] or [centred[split][:, :0]]
+        cross[split] = (state[split].T @ torch.cat(later, dim=1)).double()
     rows = int(inputs[min(splits)].shape[0])
-    return Moments(layers, tuple(sorted(splits)), rows, mean, scatter, gram, cross)
+    return Moments(layers, tuple(sorted(splits)), rows, mean, scatter, gram, cross, state_mean)
+
+
+def _centred(activations: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+    """Mean (fp64 ``[d]``) of ``[rows, d]``, and what is left without it, fp32."""
+    x = activations.float()
+    if not bool(torch.isfinite(x).all()):
+        raise NumericsError(
+            f"the input of layer {layer} holds values that are not finite; expected none. Check the model "
+            "files' checksums, or capture with dtype=float32."
+        )
+    mean = x.double().mean(0)
+    # Subtracted in fp64: an fp32 mean of a massive channel is off by more than the merge forgives.
+    return mean, (x.double() - mean).float()
 
 
 def merge(a: Moments, b: Moments) -> Moments:
     """Moments of both sets of rows together (pairwise update of Chan, Golub and LeVeque 1983)."""
-    if (a.layers, a.splits) != (b.layers, b.splits):
+    if (a.layers, a.splits, a.state_mean.keys()) != (b.layers, b.splits, b.state_mean.keys()):
         raise ResultsError(
             f"moments of splits {a.splits} and {b.splits} cannot be merged; capture both with one configuration"
         )
@@ -79,13 +101,15 @@ def merge(a: Moments, b: Moments) -> Moments:
     weight = a.rows * b.rows / rows
     shift = {layer: b.mean[layer] - a.mean[layer] for layer in a.mean}
     mean = {layer: a.mean[layer] + shift[layer] * (b.rows / rows) for layer in a.mean}
+    moved = {split: b.mean_state(split) - a.mean_state(split) for split in a.splits}
+    state_mean = {split: old + moved[split] * (b.rows / rows) for split, old in a.state_mean.items()}
     scatter = {layer: a.scatter[layer] + b.scatter[layer] + weight * shift[layer].square().sum() for layer in a.mean}
     gram, cross = {}, {}
     for split in a.splits:
         later = torch.cat([shift[layer] for layer in a.targets(split)] or [shift[split][:0]])
-        gram[split] = a.gram[split] + b.gram[split] + weight * torch.outer(shift[split], shift[split])
-        cross[split] = a.cross[split] + b.cross[split] + weight * torch.outer(shift[split], later)
-    return Moments(a.layers, a.splits, rows, mean, scatter, gram, cross)
+        gram[split] = a.gram[split] + b.gram[split] + weight * torch.outer(moved[split], moved[split])
+        cross[split] = a.cross[split] + b.cross[split] + weight * torch.outer(moved[split], later)
+    return Moments(a.layers, a.splits, rows, mean, scatter, gram, cross, state_mean)
 
 
 def save_moments(path: Path, moments: Moments, metadata: Mapping[str, str]) -> None:
@@ -94,6 +118,7 @@ def save_moments(path: Path, moments: Moments, metadata: Mapping[str, str]) -> N
     tensors |= {f"scatter.{layer}": value.reshape(1) for layer, value in moments.scatter.items()}
     tensors |= {f"gram.{split}": value for split, value in moments.gram.items()}
     tensors |= {f"cross.{split}": value for split, value in moments.cross.items()}
+    tensors |= {f"state_mean.{split}": value for split, value in moments.state_mean.items()}
     header = {
         "layers": str(moments.layers),
         "splits": ",".join(map(str, moments.splits)),
@@ -119,7 +144,7 @@ def load_moments(path: Path) -> Moments:
         raise ResultsError(f"{path} is damaged ({error}); delete it and capture again") from error
     if not header or not {"layers", "splits", "rows"} <= header.keys():
         raise ResultsError(f"{path} is no moments file: it lacks the header that a capture writes; capture again")
-    groups: dict[str, dict[int, Tensor]] = {"mean": {}, "scatter": {}, "gram": {}, "cross": {}}
+    groups: dict[str, dict[int, Tensor]] = {"mean": {}, "scatter": {}, "gram": {}, "cross": {}, "state_mean": {}}
     for name, value in tensors.items():
         group, number = name.split(".")
         groups[group][int(number)] = value[0] if group == "scatter" else value

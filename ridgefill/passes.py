@@ -17,6 +17,15 @@ SELECTOR_LAYERS = (3, 7, 11, 15)
 """Layers whose attention ranks the prefix rows (paper section 2.4): those below the split that see all rows."""
 
 
+def selector_layers(adapter: Adapter) -> tuple[int, ...]:
+    """Layers that rank prefix rows where they lie below the split: SELECTOR_LAYERS that see all rows, ascending.
+
+    In a model with windows few layers see all rows, in other places, so all that do are taken.
+    """
+    candidates = range(adapter.layers) if adapter.windows else SELECTOR_LAYERS
+    return tuple(layer for layer in candidates if layer < adapter.layers and adapter.attends(layer))
+
+
 @dataclass(frozen=True)
 class LowerPass:
     """Layers below ``split`` of one prompt, run exactly.
@@ -106,13 +115,14 @@ def _run_layers(
     rows = adapter.rows(torch.arange(ids.shape[1], device=adapter.device), ids=ids)
     kept: dict[int, Tensor] = {}
     windows: dict[int, Tensor] = {}
+    selectors = selector_layers(adapter)
     begin, clock = perf_counter(), []
     x = adapter.embed(ids)
     for layer in range(stop):
         clock.append(perf_counter() - begin)
         if layer in keep:
             kept[layer] = x
-        if layer in SELECTOR_LAYERS and adapter.attends(layer):
+        if layer in selectors:
             windows[layer] = x[:, slice(*window)]
         x = adapter.run_layer(layer, x, rows, cache)
     clock.append(perf_counter() - begin)

@@ -17,8 +17,8 @@ from ridgefill.moments import Moments
 class Factorised:
     """One eigendecomposition of a split's Gram matrix, shared by every late layer and every ``lam``.
 
-    values: fp64 ``[d]`` ascending. vectors: fp64 ``[d, d]``. projected: fp64 ``[d, n * d]``, the cross-moments in
-    the eigenbasis.
+    values: fp64 ``[width]`` ascending. vectors: fp64 ``[width, width]``. projected: fp64 ``[width, n * hidden]``, the
+    cross-moments in the eigenbasis.
     """
 
     moments: Moments
@@ -35,6 +35,10 @@ class Factorised:
         """Condition number of the penalised system."""
         alpha = self.alpha(lam)
         return (float(self.values[-1]) + alpha) / (float(self.values[0]) + alpha)
+
+    def record(self, lam: float) -> dict[str, float | int]:
+        """What map files say about a fit with this ``lam``."""
+        return {"lam": lam, "alpha": self.alpha(lam), "condition": self.condition(lam), "rows": self.moments.rows}
 
 
 def factorise(moments: Moments, split: int) -> Factorised:
@@ -63,19 +67,20 @@ def factorise(moments: Moments, split: int) -> Factorised:
 def solve(factors: Factorised, lam: float, *, mapped_split_layer: bool = True) -> RidgeMaps:
     """Ridge maps of every late layer for one ``lam``, fp64 arithmetic, fp32 weights.
 
-    ``A_l^T = (G + alpha I)^-1 C_l``, ``b_l = mean_l - A_l mean_S``. The split layer's own map (its cross-moment is the
-    Gram matrix itself) is included, as published map files hold one map per late layer.
+    ``A_l^T = (G + alpha I)^-1 C_l``, ``b_l = mean_l - A_l mean_S``. The split layer's own map is included, as published
+    map files hold one map per late layer; where the state is its block input, its cross-moment is the Gram matrix.
     """
     moments, split = factors.moments, factors.split
     damped = 1.0 / (factors.values + factors.alpha(lam))
     transposed = factors.vectors @ (damped[:, None] * factors.projected)
-    width = factors.values.numel()
+    width = moments.mean[split].numel()
     weights: dict[int, Tensor] = {}
-    if mapped_split_layer:
+    if mapped_split_layer and not moments.state_mean:
         weights[split] = (factors.vectors * (factors.values * damped)) @ factors.vectors.T
     for place, layer in enumerate(moments.targets(split)):
-        weights[layer] = transposed[:, place * width : (place + 1) * width].T
-    biases = {layer: moments.mean[layer] - weight @ moments.mean[split] for layer, weight in weights.items()}
+        if layer > split or mapped_split_layer:
+            weights[layer] = transposed[:, place * width : (place + 1) * width].T
+    biases = {layer: moments.mean[layer] - weight @ moments.mean_state(split) for layer, weight in weights.items()}
     return RidgeMaps(
         split,
         {layer: weight.float().contiguous() for layer, weight in weights.items()},
@@ -92,7 +97,7 @@ def residual_shares(factors: Factorised, lam: float) -> dict[int, float]:
     alpha = factors.alpha(lam)
     gain = (factors.values + 2 * alpha) / (factors.values + alpha).square()
     explained = (gain[:, None] * factors.projected.square()).sum(0)
-    width = factors.values.numel()
+    width = moments.mean[factors.split].numel()
     shares = {}
     for place, layer in enumerate(moments.targets(factors.split)):
         total = float(moments.scatter[layer])

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from ridgefill.arms import Arm
 from ridgefill.cost import Geometry, exact_macs, fill_macs, match_no_fill_tail
+from ridgefill.errors import ConfigError
 from ridgefill.models.base import Adapter
-from ridgefill.passes import LowerPass
+from ridgefill.passes import LowerPass, selector_layers
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,14 @@ def extra_rows(arm: Arm, tokens: int) -> int:
 def attention_rows(adapter: Adapter, lower: LowerPass, prefix: int, count: int) -> Tensor:
     """The ``count`` prefix rows that receive the most attention from the question window, int64, ascending.
 
-    Summed over the heads of the selector layers below the split; ties go to the lower position.
+    Summed over the heads of the selector layers below the split; ties go to the lower position. ConfigError where no
+    such layer lies below the split.
     """
+    if not lower.window_inputs:
+        raise ConfigError(
+            f"no layer below split {lower.split} ranks rows by attention; expected a split above one of the layers "
+            f"{', '.join(map(str, selector_layers(adapter)))}, or an arm without attention-selected rows"
+        )
     first, end = lower.window
     rows = adapter.rows(torch.arange(first, end, device=adapter.device))
     received = torch.zeros(end, dtype=torch.float32, device=adapter.device)

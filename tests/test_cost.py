@@ -23,7 +23,7 @@ small_geometry = st.builds(
 )
 
 
-def naive(g, tokens, split, tail, fill, exact_rows, mapped):
+def naive(g, tokens, split, tail, fill, exact_rows, mapped, rank=None):
     """One row of one layer at a time, as METHOD section 7 words it."""
     total = 0
     full = [p >= tokens - tail or p in exact_rows for p in range(tokens)]
@@ -37,7 +37,7 @@ def naive(g, tokens, split, tail, fill, exact_rows, mapped):
             elif fill != "none":
                 total += 2 * g.hidden * g.kv
                 if fill == "ridge" and (layer > split or mapped):
-                    total += g.hidden**2
+                    total += g.hidden**2 if rank is None else g.hidden * rank + rank * g.hidden
     return total
 
 
@@ -90,10 +90,10 @@ def test_closed_form_equals_counting_row_by_row(data, g, fill, mapped):
     split = data.draw(st.integers(1, g.layers - 1))
     prefix = max(0, tokens - tail)
     rows = data.draw(st.sets(st.integers(0, prefix - 1))) if prefix else set()
-    ours = cost.fill_macs(
-        g, tokens=tokens, split=split, tail=tail, fill=fill, exact_rows=list(rows), mapped_split_layer=mapped
-    )
-    assert ours == naive(g, tokens, split, tail, fill, rows, mapped)
+    rank = data.draw(st.none() | st.integers(1, g.hidden))
+    words = {"exact_rows": list(rows), "mapped_split_layer": mapped, "rank": rank}
+    ours = cost.fill_macs(g, tokens=tokens, split=split, tail=tail, fill=fill, **words)
+    assert ours == naive(g, tokens, split, tail, fill, rows, mapped, rank)
 
 
 @given(small_geometry, st.integers(1, 30), st.integers(0, 5), st.sampled_from(["ridge", "identity", "none"]))
@@ -121,6 +121,29 @@ def test_matched_tail_is_the_closest_one(g, tokens, data):
     assert abs(residual) == min(abs(gap) for gap in gaps)
 
 
+def test_windows_leave_only_their_rows_to_fill():
+    """Five of six late layers windowed: the share filled is what 511 rows before a tail of 128 leave (Gemma 3 270M)."""
+    full = cost.Geometry(layers=18, hidden=640, q=1024, kv=256, ff=2048)
+    windows = tuple(None if layer in (5, 11, 17) else 512 for layer in range(18))
+    windowed = cost.Geometry(layers=18, hidden=640, q=1024, kv=256, ff=2048, windows=windows)
+    row = full.filled_row + full.hidden**2
+    options = {"tokens": 4096, "split": 12, "tail": 128}
+    identity = cost.fill_macs(windowed, fill="identity", **options)
+    saved = cost.fill_macs(windowed, **options) - identity
+    assert saved == (5 * 511 + 3968) * full.hidden**2
+    seen_by_tail = 2 * full.q * sum(position + 1 - 512 for position in range(3968, 4096))
+    seen_below = 2 * full.q * sum(max(0, position + 1 - 512) for position in range(4096))
+    difference = cost.fill_macs(full, **options) - cost.fill_macs(windowed, **options)
+    assert difference == 10 * seen_below + 5 * (seen_by_tail + (3968 - 511) * row)
+
+
+def test_a_windowed_layer_in_between_may_leave_no_crossover():
+    """With it POP's cost minus the fill's is a line, here falling; without it a parabola that must cross."""
+    g = cost.Geometry(layers=6, hidden=100, q=1, kv=1, ff=1, windows=(None, None, None, 4, None, None))
+    assert cost.crossover_with_pop(g, 3, 8) is None
+    assert cost.crossover_with_pop(cost.Geometry(layers=6, hidden=100, q=1, kv=1, ff=1), 3, 8) > 8
+
+
 def test_matched_tail_is_longer_than_the_fill_it_matches():
     """Filling costs something, so at equal cost no fill affords a longer tail (Llama, split 12, 32K)."""
     target = cost.fill_macs(LLAMA, tokens=32768, split=12, tail=TAIL)
@@ -139,6 +162,7 @@ def test_matched_tail_is_longer_than_the_fill_it_matches():
         ({"exact_rows": [5, 5]}, "listed twice"),
         ({"exact_rows": [900]}, "leave the prefix of 900 rows"),
         ({"exact_rows": [-1]}, "leave the prefix"),
+        ({"rank": 4097}, "rank is 4097; expected 1 to 4096"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(change, message):

@@ -17,17 +17,22 @@ HEAVY = {"torch", "transformers", "safetensors", "accelerate", "gguf"}
 # Imports go from a later line to an earlier one, or stay within a line's own group.
 ORDER = [
     ("ridgefill", "ridgefill.errors"),
-    ("ridgefill.files", "ridgefill.arms", "ridgefill.stats"),
+    ("ridgefill.files", "ridgefill.arms", "ridgefill.stats", "ridgefill.progress", "ridgefill.shares"),
     ("ridgefill.settings", "ridgefill.cost", "ridgefill.texts"),
     ("ridgefill.config", "ridgefill.schemas", "ridgefill.results", "ridgefill.suites"),
     ("ridgefill.measures", "ridgefill.recompute"),
     ("ridgefill.provider", "ridgefill.long_table"),
     ("ridgefill.tables",),
+    ("ridgefill.mapfiles", "ridgefill.modelcard"),
     ("ridgefill.models", "ridgefill.maps", "ridgefill.moments"),
-    ("ridgefill.passes", "ridgefill.ridge"),
-    ("ridgefill.capture", "ridgefill.lam", "ridgefill.rows"),
-    ("ridgefill.fill", "ridgefill.decode"),
+    ("ridgefill.passes", "ridgefill.ridge", "ridgefill.ridge_options"),
+    ("ridgefill.amend", "ridgefill.corrections", "ridgefill.splices"),
+    ("ridgefill.capture", "ridgefill.lam", "ridgefill.rows", "ridgefill.selectors"),
+    ("ridgefill.fill", "ridgefill.decode", "ridgefill.selectors.sweeps"),
     ("ridgefill.evaluation",),
+    ("ridgefill.generation", "ridgefill.pretrained"),
+    ("ridgefill.fitting", "ridgefill.lm_eval_model"),
+    ("ridgefill.commands",),
     ("ridgefill.cli",),
 ]
 # Modules that start no model. `cli` may reach them lazily, so only its top level counts.
@@ -35,7 +40,12 @@ LIGHT = [
     "ridgefill.stats", "ridgefill.tables", "ridgefill.results", "ridgefill.cost", "ridgefill.recompute",
     "ridgefill.measures", "ridgefill.suites", "ridgefill.texts", "ridgefill.config", "ridgefill.settings",
     "ridgefill.arms", "ridgefill.files", "ridgefill.schemas", "ridgefill.models.source", "ridgefill.provider",
-    "ridgefill.long_table", "ledger",
+    "ridgefill.long_table", "ridgefill.modelcard", "ridgefill.mapfiles.manifest", "ridgefill.mapfiles.names",
+    "ridgefill.mapfiles.match", "ridgefill.mapfiles.describe", "ridgefill.mapfiles.hub", "ledger",
+    "ridgefill.shares", "ridgefill.corrections.cost",
+    "ridgefill.selectors.classes", "ridgefill.selectors.tokens", "ridgefill.selectors.context",
+    "ridgefill.selectors.frequency", "ridgefill.selectors.protected", "ridgefill.selectors.digits",
+    "ridgefill.selectors.special", "ridgefill.selectors.controls", "ridgefill.selectors.lexical",
 ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from ledger.errors import LedgerError
 from ridgefill.config import known_experiments, load_experiment, load_model, with_overrides
 from ridgefill.errors import RidgeFillError
 from ridgefill.models.source import FAMILIES, RECORD, local_folder
-from ridgefill.settings import Experiment, ModelConfig, WheelSource
+from ridgefill.settings import Experiment, HubSource, ModelConfig
 from ridgefill.suites import words
 from ridgefill.suites.manifest import load_manifest
 from ridgefill.texts import load_sources
@@ -62,7 +62,7 @@ class Plan:
     def model_folder(self, name: str) -> str:
         """The folder its jobs load the model from."""
         model = self.model(name)
-        if isinstance(model.source, WheelSource):
+        if not isinstance(model.source, HubSource):
             return f"{self.config['models']}/{model.name}"
         folder = self._ask(lambda: local_folder(model, self.config["model_path"] or None))
         if model.family not in FAMILIES:
@@ -74,7 +74,7 @@ class Plan:
 
     def model_file(self, name: str) -> str:
         """A file that is there once the model is: made by a rule for a wheel, found for a hub model."""
-        built = isinstance(self.model(name).source, WheelSource)
+        built = not isinstance(self.model(name).source, HubSource)
         return f"{self.model_folder(name)}/{RECORD if built else 'config.json'}"
 
     def registration(self, name: str) -> str:

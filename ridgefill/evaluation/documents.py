@@ -10,6 +10,7 @@ import torch
 
 from ridgefill.cost import exact_macs
 from ridgefill.errors import TextError
+from ridgefill.evaluation.prompts import opening
 from ridgefill.evaluation.runs import ArmRun, Setup, kept_layers, log_likelihood, run_arms, timing_rows
 from ridgefill.passes import run_exact
 from ridgefill.suites.masks import key_mask, novel_mask
@@ -36,9 +37,13 @@ class Scored:
 
 
 def document_ids(run: DocumentRun, name: str, text: str) -> list[int]:
-    """The document's first prompt and scored tokens. Raises ``TextError`` when it is empty or too short."""
+    """The document's first prompt and scored tokens, after the tokenizer's own opening mark if it has one.
+
+    Raises ``TextError`` when the document is empty or too short.
+    """
     wanted = run.prompt_tokens + run.scored_tokens
-    ids = list(run.loaded.tokenizer(text, add_special_tokens=False)["input_ids"])
+    tokenizer = run.loaded.tokenizer
+    ids = [*opening(tokenizer), *tokenizer(text, add_special_tokens=False)["input_ids"]]
     if len(ids) < wanted:
         raise TextError(
             f"document {name} has {len(ids)} tokens; {wanted} are needed ({run.prompt_tokens} of prompt, of which the "
@@ -63,9 +68,9 @@ def evaluate_document(run: DocumentRun, name: str, domain: str, text: str, seed:
             keep=kept_layers(run.arms),
             window=(tokens - run.window, tokens),
         )
-        cut = run_exact(adapter, torch.tensor([ids[tokens - run.tail :]]))
+        cut = run_exact(adapter, torch.tensor([[*opening(run.loaded.tokenizer), *ids[tokens - run.tail :]]]))
         full_loss = log_likelihood(adapter, exact.hidden[:, tokens - 1 : -1], targets)
-        cut_loss = log_likelihood(adapter, cut.hidden[:, run.tail - 1 : -1], targets)
+        cut_loss = log_likelihood(adapter, cut.hidden[:, -len(targets) - 1 : -1], targets)
         done: list[ArmRun] = []
         losses: list[list[float]] = []
         for arm_run in run_arms(adapter, exact, run.arms, run.maps, run.geometry, seed=seed, tokens=tokens):

@@ -24,10 +24,19 @@ class Prompt:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
+def opening(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The mark that the tokenizer itself puts before a text, for models trained with one; else nothing."""
+    alone = list(tokenizer("")["input_ids"])
+    return alone[:1] if alone and alone[0] == tokenizer.bos_token_id else []
+
+
 def chat_text(tokenizer: PreTrainedTokenizerBase, question: str) -> str:
-    """A user turn in the model's chat template, ready for the answer; as it is for a model without one."""
+    """A user turn in the model's chat template, ready for the answer.
+
+    For a model without a template, the question after the tokenizer's own opening mark, if it has one.
+    """
     if not tokenizer.chat_template:
-        return question
+        return (str(tokenizer.bos_token) if opening(tokenizer) else "") + question
     turns = [{"role": "user", "content": question}]
     text: str = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
     return text

@@ -23,14 +23,14 @@ class AttentionAdapter(Adapter):
     qk_norm: bool
 
     def __init__(self, model: Any) -> None:
-        config = model.config
+        config = model.config.get_text_config()
         if config._attn_implementation != "sdpa":
             raise ModelError(
                 f"the model uses {config._attn_implementation} attention; expected sdpa, as others ignore a missing "
                 "mask or a boolean one. Load it with attn_implementation='sdpa'"
             )
         self.model = model.eval().requires_grad_(False)
-        self.decoder = model.model
+        self.decoder = model.get_decoder()
         self.layers = int(config.num_hidden_layers)
         self.hidden = self.width = int(config.hidden_size)
         self.head_dim = int(getattr(config, "head_dim", None) or self.hidden // config.num_attention_heads)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ridgefill.errors import ConfigError
 from ridgefill.models.cache import RowCache, RowIndex, RowView
 
 LINEAR = "linear_attention"
@@ -41,6 +42,8 @@ class Adapter(ABC):
     layers: depth. width: features of a layer's input, which are the split state's too. hidden: features of what
     maps predict, the **block input** (the layer input itself but for hyper-connections). kinds: each layer's kind.
     windows: kind -> how many positions a row sees, itself included, for kinds that do not see them all.
+    first_split: lowest split the architecture allows; split_reason: why, for the error message. position_axes: how
+    often the stock model numbers a row, of text the same on each axis.
     """
 
     layers: int
@@ -48,6 +51,9 @@ class Adapter(ABC):
     hidden: int
     kinds: tuple[str, ...]
     windows: Mapping[str, int]
+    first_split: int = 1
+    split_reason: str = ""
+    position_axes: int = 1
     device: torch.device
     dtype: torch.dtype
     fingerprint: dict[str, object]
@@ -111,6 +117,12 @@ class Adapter(ABC):
             self.write_filled(layer, predicted, filled, cache)
         parts = x.split([int(rows.positions.numel()) for rows in exact], dim=1)
         return torch.cat([self.run_layer(layer, part, rows, cache) for part, rows in zip(parts, exact, strict=True)], 1)
+
+    def require_split(self, split: int) -> None:
+        """Raise ``ConfigError`` unless layers from ``split`` on may be filled."""
+        if not self.first_split <= split < self.layers:
+            expected = f"{self.first_split} to {self.layers - 1}{self.split_reason}"
+            raise ConfigError(f"split {split} is outside the model; expected {expected}")
 
     def attends(self, layer: int) -> bool:
         """Whether every row of ``layer`` attends to all rows before it, so that its attention can rank them."""

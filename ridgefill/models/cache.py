@@ -51,13 +51,17 @@ class RowCache:
         key, value = self.keys[layer], self.values[layer]
         if key is None or value is None:
             raise NumericsError(f"layer {layer} of the cache was read before any row was written to it")
-        if stop > self.capacity:
-            # Assigning one row past the end broadcasts to nothing, so the row would vanish without a word.
-            raise NumericsError(
-                f"the cache holds {self.capacity} rows, but row {stop - 1} was used; give it more capacity"
-            )
+        self._require_room(stop)
         rows = slice(max(self.start[layer], begin), stop)
         return key[:, :, rows], value[:, :, rows]
+
+    def visible_indexed(self, layer: int, begin: int, stop: int) -> Tensor:
+        """Raw indexer keys of positions ``begin`` (or ``start[layer]``, if later) up to ``stop``, as a view."""
+        raw = self.indexed[layer]
+        if raw is None:
+            raise NumericsError(f"layer {layer} of the cache has no indexer keys, as no row was written to it")
+        self._require_room(stop)
+        return raw[:, max(self.start[layer], begin) : stop]
 
     def state(self, layer: int) -> LinearAttentionLayer:
         """The states of a recurrent layer, empty before it ran."""
@@ -72,6 +76,13 @@ class RowCache:
         for mine, theirs in zip(shared._stores(), self._stores(), strict=True):
             mine[:split] = theirs[:split]
         return shared
+
+    def _require_room(self, stop: int) -> None:
+        if stop > self.capacity:
+            # Assigning one row past the end broadcasts to nothing, so the row would vanish without a word.
+            raise NumericsError(
+                f"the cache holds {self.capacity} rows, but row {stop - 1} was used; give it more capacity"
+            )
 
     def _stores(self) -> tuple[list[Any], ...]:
         return (self.keys, self.values, self.indexed, self.states)
@@ -102,10 +113,7 @@ class RowView:
     def update_indexer(self, raw: Tensor, layer_idx: int) -> Tensor:
         """The call sparse-attention indexers make: store the new raw keys, return all up to ``stop``."""
         self.cache.write_indexed(layer_idx, raw, self.rows)
-        stored = self.cache.indexed[layer_idx]
-        if stored is None:
-            raise NumericsError(f"layer {layer_idx} of the cache has no indexer keys")
-        return stored[:, self.begin : self.stop]
+        return self.cache.visible_indexed(layer_idx, self.begin, self.stop)
 
     # The five calls recurrent modules make go to transformers' own state keeper, so they mean what they mean there.
 

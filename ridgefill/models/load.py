@@ -10,14 +10,16 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import cached_file
 from transformers.utils import logging as transformers_logging
 
 from ridgefill.errors import ModelError
 from ridgefill.files import replacing, sha256_file, write_text
 from ridgefill.models.base import Adapter
 from ridgefill.models.source import RECORD
-from ridgefill.models.wrap import ADAPTERS
+from ridgefill.models.swiftkv import MODEL_TYPE, load_swiftkv, register
+from ridgefill.models.wrap import ADAPTERS, adapter_for
 from ridgefill.settings import ModelConfig
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -25,16 +27,19 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model ready to run: its adapter, tokenizer, and the SHA-256 of the tokenizer file."""
+    """A model ready to run: its adapter, tokenizer, the SHA-256 of the tokenizer file (None when it has no single
+    file), and the transformers model that the adapter wraps."""
 
     adapter: Adapter
     tokenizer: PreTrainedTokenizerBase
-    tokenizer_sha256: str
+    tokenizer_sha256: str | None
+    network: Any = None
 
     @property
     def architecture(self) -> dict[str, Any]:
         """The fingerprint that map files carry: geometry, layer types and tokenizer."""
-        return {**self.adapter.fingerprint, "tokenizer_sha256": self.tokenizer_sha256}
+        tokenizer = {} if self.tokenizer_sha256 is None else {"tokenizer_sha256": self.tokenizer_sha256}
+        return {**self.adapter.fingerprint, **tokenizer}
 
 
 def _quiet() -> None:
@@ -78,28 +83,67 @@ def load_model_folder(folder: Path, model: ModelConfig, dtype: str) -> Loaded:
         )
     _check_files(folder)
     _quiet()
+    register()
     try:
-        config = AutoConfig.from_pretrained(folder)
+        config = AutoConfig.from_pretrained(folder).get_text_config()
         _check_geometry(config, model, folder)
         tokenizer = AutoTokenizer.from_pretrained(folder)
-        network, report = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=DTYPES[dtype], attn_implementation="sdpa", output_loading_info=True
-        )
+        network = _network(str(folder), DTYPES[dtype])
     except ModelError:
         raise
     except Exception as error:
         reason = " ".join(str(error).split())
         raise ModelError(f"{folder} could not be loaded as {model.name} ({reason}); {_repair(folder)}") from error
+    _require_tokens(str(folder), tokenizer, config)
+    return Loaded(ADAPTERS[model.family](network), tokenizer, sha256_file(folder / "tokenizer.json"), network)
+
+
+def load_any(source: str, dtype: str = "auto", device: str = "cpu") -> Loaded:
+    """Load a model of any supported family from a folder or a hub repository, with no configuration of ours.
+
+    dtype: ``float32``, ``bfloat16``, or ``auto``, the type it is stored in. Raises ``ModelError`` when it cannot be
+    loaded, lacks tensors, or is of a family that has no adapter.
+    """
+    _quiet()
+    register()
+    if Path(source).is_dir():
+        _check_files(Path(source))
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source)
+        network = _network(source, DTYPES.get(dtype, dtype)).to(device)
+    except ModelError:
+        raise
+    except Exception as error:  # a missing file, an unknown architecture, a damaged tensor, no network
+        reason = " ".join(str(error).split())
+        raise ModelError(
+            f"{source} could not be loaded as a model ({reason}); give a folder with config.json, weights and "
+            "tokenizer, or the name of a hub repository that can be reached"
+        ) from error
+    _require_tokens(source, tokenizer, network.config.get_text_config())
+    file = cached_file(source, "tokenizer.json", _raise_exceptions_for_missing_entries=False)
+    return Loaded(adapter_for(network), tokenizer, sha256_file(file) if file else None, network)
+
+
+def _network(source: str, dtype: torch.dtype | str) -> PreTrainedModel:
+    """The model, every tensor of it from its files."""
+    if AutoConfig.from_pretrained(source).model_type == MODEL_TYPE:
+        return load_swiftkv(source, dtype)
+    network, report = AutoModelForCausalLM.from_pretrained(
+        source, dtype=dtype, attn_implementation="sdpa", output_loading_info=True
+    )
     if absent := sorted(report["missing_keys"]):
         raise ModelError(
-            f"the weights in {folder} lack {len(absent)} tensors, among them {absent[0]}; fetch the model's files again"
+            f"the weights in {source} lack {len(absent)} tensors, among them {absent[0]}; fetch the model's files again"
         )
+    return network
+
+
+def _require_tokens(source: str, tokenizer: PreTrainedTokenizerBase, config: Any) -> None:
     if len(tokenizer) > int(config.vocab_size):
         raise ModelError(
-            f"the tokenizer in {folder} has {len(tokenizer)} tokens, more than the model's {config.vocab_size}; "
+            f"the tokenizer in {source} has {len(tokenizer)} tokens, more than the model's {config.vocab_size}; "
             "use the tokenizer that belongs to the model"
         )
-    return Loaded(ADAPTERS[model.family](network), tokenizer, sha256_file(folder / "tokenizer.json"))
 
 
 def _repair(folder: Path) -> str:
@@ -135,9 +179,26 @@ def _check_geometry(config: Any, model: ModelConfig, folder: Path) -> None:
             getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
             geometry.head_dim,
         ),
-        "intermediate": (config.intermediate_size, geometry.intermediate),
+        "intermediate": (_intermediate(config), geometry.intermediate),
         "vocab": (config.vocab_size, geometry.vocab),
+        "windows": (_windows(config), geometry.windows),
     }
     for name, (found, expected) in pairs.items():
         if found != expected:
             raise ModelError(f"the model in {folder} has {name} {found}; {model.name} expects {expected}")
+
+
+def _intermediate(config: Any) -> int:
+    """Width of the MLP that a row passes; with experts, of those it is routed to and the shared one together."""
+    if not getattr(config, "num_experts", None):
+        return int(config.intermediate_size)
+    shared = int(getattr(config, "shared_expert_intermediate_size", None) or 0)
+    return int(config.num_experts_per_tok) * int(config.moe_intermediate_size) + shared
+
+
+def _windows(config: Any) -> tuple[int | None, ...]:
+    """Per layer the positions that a row sees, None for all; empty for a model without windows."""
+    kinds = getattr(config, "layer_types", None) or []
+    if "sliding_attention" not in kinds:
+        return ()
+    return tuple(int(config.sliding_window) if kind == "sliding_attention" else None for kind in kinds)

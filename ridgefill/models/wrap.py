@@ -9,16 +9,34 @@ from ridgefill.errors import ModelError
 from ridgefill.models.base import Adapter
 from ridgefill.models.gemma3 import Gemma3Adapter
 from ridgefill.models.llama import LlamaAdapter
+from ridgefill.models.llama_swiftkv import LlamaSwiftKVAdapter
 from ridgefill.models.qwen3 import Qwen3Adapter
+from ridgefill.models.qwen3_5 import Qwen35Adapter
+from ridgefill.models.qwen3_next import Qwen3NextAdapter
+from ridgefill.models.qwen4_exp import Qwen4ExpAdapter
 
 ADAPTERS: dict[str, Callable[[Any], Adapter]] = {
     "llama": LlamaAdapter,
     "qwen3": Qwen3Adapter,
     "gemma3": Gemma3Adapter,
+    "qwen3_5": Qwen35Adapter,
+    "qwen3_next": Qwen3NextAdapter,
+    "qwen4_exp": Qwen4ExpAdapter,
+    "llama_swiftkv": LlamaSwiftKVAdapter,
 }
 """By family, as model configurations and map files name it."""
 
-MODEL_TYPES = {"llama": "llama", "qwen3": "qwen3", "gemma3_text": "gemma3"}
+MODEL_TYPES = {
+    "llama": "llama",
+    "qwen3": "qwen3",
+    "gemma3_text": "gemma3",
+    "qwen3_5": "qwen3_5",
+    "qwen3_5_text": "qwen3_5",
+    "qwen3_next": "qwen3_next",
+    "qwen4_exp": "qwen4_exp",
+    "qwen4_exp_text": "qwen4_exp",
+    "llama_swiftkv": "llama_swiftkv",
+}
 """transformers' ``config.model_type`` -> family."""
 
 

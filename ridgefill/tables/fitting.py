@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from ridgefill.tables.folder import Folder, number_entry
 from ridgefill.tables.grid import Column, Entry, Table
 
-COMPONENTS = {"key": "keys", "value": "values", "input": "inputs"}
+COMPONENTS = {
+    "key": "keys",
+    "value": "values",
+    "index": "indexer keys",
+    "qkv": "recurrent inputs",
+    "b": "write strengths",
+    "a": "decays",
+    "input": "inputs",
+}
 
 # key of setup.sql -> (words, file whose run is cited)
 _SETUP = {

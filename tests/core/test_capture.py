@@ -88,6 +88,12 @@ def test_a_small_budget_sees_every_text():
     assert [piece[0] for piece in pieces(texts, 8, 48)] == [0, 100, 200, 8, 208, 16]
 
 
+def test_a_mark_opens_every_piece_and_counts():
+    """Pieces are as long as without one, so that much less of the text fits."""
+    made = list(pieces([("a", list(range(10, 40)))], 8, 20, opening=[1, 2]))
+    assert made == [[1, 2, *range(10, 16)], [1, 2, *range(16, 22)], [1, 2, 22, 23]]
+
+
 def test_empty_texts_are_refused_by_name():
     """Also when the tokens of the others would have been enough."""
     with pytest.raises(TextError, match="text b is empty"):

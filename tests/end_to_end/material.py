@@ -25,9 +25,9 @@ CHAT = (
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 EXPERIMENT_YAML = f"""\
-title: Six random layers, split 3, tail 32
+title: Six random layers, split 4, tail 32
 model: tiny
-split: 3
+split: 4
 tail: 32
 split_layer: exact
 dtype: float32
@@ -94,13 +94,13 @@ runs:
 predictions:
   - id: needles
     says: A fitted map finds more needles than a copied state.
-    rule: {{metric: ruler_filled, arm: ridgefill, baseline: identity, set: {{model: tiny, split: 3}}, \
+    rule: {{metric: ruler_filled, arm: ridgefill, baseline: identity, set: {{model: tiny, split: 4}}, \
 statistic: ci_low, op: ">", threshold: "0"}}
     min_n: 1
     missing: undecided
   - id: loss
     says: The loss of the fitted map stays finite.
-    rule: {{metric: nll_all, arm: ridgefill, baseline: exact, set: {{model: tiny, split: 3}}, \
+    rule: {{metric: nll_all, arm: ridgefill, baseline: exact, set: {{model: tiny, split: 4}}, \
 statistic: estimate, op: "<", threshold: "1000"}}
     min_n: 2
     missing: undecided

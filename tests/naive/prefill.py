@@ -28,8 +28,8 @@ class NaiveLlama:
         self.layers, self.heads, self.kv_heads = (
             config.num_hidden_layers, config.num_attention_heads, config.num_key_value_heads,
         )  # fmt: skip
-        self.width = config.hidden_size // self.heads
-        self.eps, self.theta = config.rms_norm_eps, config.rope_parameters["rope_theta"]
+        self.width = getattr(config, "head_dim", None) or config.hidden_size // self.heads
+        self.eps, self.theta = config.rms_norm_eps, config.rope_parameters.get("rope_theta")
 
     def group(self, head):
         """The key-value head that a query head reads."""
@@ -38,36 +38,58 @@ class NaiveLlama:
     def weight(self, layer, name):
         return self.weights[f"model.layers.{layer}.{name}.weight"]
 
+    # What families do in their own way: other classes replace these.
+
+    def normed(self, layer, name, x):
+        return norm(x, self.weight(layer, name), self.eps)
+
+    def head_normed(self, layer, name, heads):
+        """Queries or keys ``[heads, width]`` before rotary: as they are."""
+        return heads
+
+    def turned(self, layer, heads, position):
+        return rotate(heads, position, self.theta)
+
+    def scale(self):
+        """What scores are multiplied by."""
+        return self.width**-0.5
+
+    def sees(self, layer, row, other):
+        """Whether ``row`` sees the row at ``other``."""
+        return other <= row
+
     def embed(self, ids):
         return [self.weights["model.embed_tokens.weight"][token] for token in ids]
 
     def key_value(self, layer, x, position):
         """What a row writes: rotated key and value, each ``[kv_heads, width]``."""
-        normed = norm(x, self.weight(layer, "input_layernorm"), self.eps)
+        normed = self.normed(layer, "input_layernorm", x)
         key = (self.weight(layer, "self_attn.k_proj") @ normed).view(self.kv_heads, self.width)
         value = (self.weight(layer, "self_attn.v_proj") @ normed).view(self.kv_heads, self.width)
-        return rotate(key, position, self.theta), value
+        return self.turned(layer, self.head_normed(layer, "k_norm", key), position), value
 
     def attention(self, layer, x, position, keys):
         """Weights ``[heads, keys]`` of one query over the given keys, in their order."""
-        normed = norm(x, self.weight(layer, "input_layernorm"), self.eps)
+        normed = self.normed(layer, "input_layernorm", x)
         query = (self.weight(layer, "self_attn.q_proj") @ normed).view(self.heads, self.width)
-        query = rotate(query, position, self.theta)
+        query = self.turned(layer, self.head_normed(layer, "q_norm", query), position)
         keys, rows = torch.stack(keys), []
         for head in range(self.heads):
-            scores = keys[:, self.group(head)] @ query[head] / self.width**0.5
+            scores = keys[:, self.group(head)] @ query[head] * self.scale()
             rows.append(torch.exp(scores - scores.max()) / torch.exp(scores - scores.max()).sum())
         return torch.stack(rows)
 
-    def finish(self, layer, x, position, visible):
-        """The rest of the layer for one row; ``visible`` is a list of (key, value), its own entry
-        included.
-        """
+    def attended(self, layer, x, position, visible):
+        """The attention block's output for one row over a list of (key, value), its own entry included."""
         weights = self.attention(layer, x, position, [key for key, _ in visible])
         values = torch.stack([value for _, value in visible])
         out = [weights[head] @ values[:, self.group(head)] for head in range(self.heads)]
-        x = x + self.weight(layer, "self_attn.o_proj") @ torch.cat(out)
-        normed = norm(x, self.weight(layer, "post_attention_layernorm"), self.eps)
+        return self.weight(layer, "self_attn.o_proj") @ torch.cat(out)
+
+    def finish(self, layer, x, position, visible):
+        """The rest of the layer for one row over what it sees."""
+        x = x + self.attended(layer, x, position, visible)
+        normed = self.normed(layer, "post_attention_layernorm", x)
         gate = self.weight(layer, "mlp.gate_proj") @ normed
         up = self.weight(layer, "mlp.up_proj") @ normed
         return x + self.weight(layer, "mlp.down_proj") @ (gate * torch.sigmoid(gate) * up)
@@ -115,10 +137,11 @@ class NaiveLlama:
         logits, made = self.logits(outputs), []
         for position in range(tokens, tokens + count):
             made.append(int(logits.argmax()))
-            x = self.weights["model.embed_tokens.weight"][made[-1]]
+            (x,) = self.embed(made[-1:])
             for layer in range(self.layers):
                 caches[layer][position] = self.key_value(layer, x, position)
-                x = self.finish(layer, x, position, [caches[layer][row] for row in sorted(caches[layer])])
+                seen = [row for row in sorted(caches[layer]) if self.sees(layer, position, row)]
+                x = self.finish(layer, x, position, [caches[layer][row] for row in seen])
             logits = self.logits(x)
         return made
 
@@ -126,7 +149,7 @@ class NaiveLlama:
         if cache is None:
             cache = {row: self.key_value(layer, value, row) for row, value in x.items()}
         return {
-            row: self.finish(layer, value, row, [cache[seen] for seen in sorted(cache) if seen <= row])
+            row: self.finish(layer, value, row, [cache[seen] for seen in sorted(cache) if self.sees(layer, row, seen)])
             for row, value in x.items()
         }
 

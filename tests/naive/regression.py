@@ -35,3 +35,40 @@ def residual_share(x, y, weight, bias):
     residual = y.double() - (x.double() @ weight.double().T + bias.double())
     centred = y.double() - y.double().mean(0)
     return float((residual**2).sum() / (centred**2).sum())
+
+
+def extended(x, y, lam, identity):
+    """Centred rows and the ``sqrt(alpha) I`` rows below them that make the penalty a least-squares error: the
+    targets of those are zero, or the map's own input when it is pulled towards the identity.
+    """
+    mx, my, gram, _, _ = moments(x, y)
+    width = x.shape[1]
+    root = (lam * float(gram.trace()) / width) ** 0.5 * torch.eye(width, dtype=torch.float64)
+    wanted = root if identity else torch.zeros(width, y.shape[1], dtype=torch.float64)
+    return torch.cat([x.double() - mx, root]), torch.cat([y.double() - my, wanted])
+
+
+def towards_identity(x, y, lam):
+    """Weight and offset that minimise the squared error plus ``alpha |A - I|^2``, by least squares."""
+    rows, targets = extended(x, y, lam, identity=True)
+    weight = torch.linalg.lstsq(rows, targets).solution.T
+    return weight, y.double().mean(0) - weight @ x.double().mean(0)
+
+
+def reduced_rank(x, y, lam, rank, identity=False):
+    """The best weight of ``rank`` (the best whose difference from the identity has it) and its offset: inputs are
+    whitened by a QR decomposition, then the fitted targets are cut to their leading singular directions.
+    """
+    rows, targets = extended(x, y, lam, identity)
+    base = torch.eye(x.shape[1], dtype=torch.float64) if identity else torch.zeros(x.shape[1], y.shape[1]).double()
+    white, mixing = torch.linalg.qr(rows)
+    u, s, v = torch.linalg.svd(white.T @ (targets - rows @ base), full_matrices=False)
+    best = u[:, :rank] * s[:rank] @ v[:rank]
+    weight = (base + torch.linalg.solve_triangular(mixing, best, upper=True)).T
+    return weight, y.double().mean(0) - weight @ x.double().mean(0)
+
+
+def penalised_error(x, y, lam, weight, identity=False):
+    """What a weight is judged by: squared error over centred rows plus the penalty."""
+    rows, targets = extended(x, y, lam, identity)
+    return float(((rows @ weight.double().T - targets) ** 2).sum())

@@ -10,7 +10,8 @@ from time import perf_counter
 from typing import Any
 
 from ridgefill.cost import ceiling, exact_macs
-from workflow.jobs.common import Job, job_from, parser, progress, run_job
+from ridgefill.progress import progress
+from workflow.jobs.common import Job, job_from, parser, run_job
 
 LENGTHS = (1024, 2048, 4096)
 REPEATS = 5

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 
 from ridgefill.models.source import model_inputs
+from ridgefill.progress import progress
 from ridgefill.suites.documents import calibration
-from workflow.jobs.common import Job, job_from, parser, progress, run_job
+from workflow.jobs.common import Job, job_from, parser, run_job
 
 MOMENTS = "capture/moments.safetensors"
 
@@ -17,6 +18,7 @@ def work(arguments: argparse.Namespace) -> str:
     import torch
 
     from ridgefill.capture import capture, pieces
+    from ridgefill.evaluation.prompts import opening
     from ridgefill.models.load import load_model_folder
     from ridgefill.moments import save_moments
 
@@ -28,7 +30,7 @@ def work(arguments: argparse.Namespace) -> str:
         with progress(settings.tokens, "capture", "tokens") as bar:
             moments = capture(
                 loaded.adapter,
-                pieces(texts, settings.chunk, settings.tokens),
+                pieces(texts, settings.chunk, settings.tokens, opening(loaded.tokenizer)),
                 experiment.splits,
                 stride=settings.stride,
                 progress=bar.update,

@@ -13,8 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from ledger.errors import LedgerError
 from ledger.launch import Attempt, Registration, launch
 from ledger.seeds import run_seed
@@ -146,21 +144,4 @@ def _refused_by_system(error: OSError) -> str:
     return (
         f"error: {error.filename or 'a file'} could not be read or written ({error.strerror or error}); free space or "
         "fix its permissions, then run again"
-    )
-
-
-def progress(total: int, stage: str, unit: str) -> Any:
-    """A progress bar on the terminal with the time left; in a log file, a line now and then."""
-    quiet = not sys.stderr.isatty()
-    return tqdm(
-        total=total,
-        desc=stage,
-        unit=unit,
-        file=sys.stderr,
-        mininterval=10 if quiet else 0.5,
-        ncols=88,
-        nrows=24,
-        ascii=" =",
-        bar_format="{desc:<10} {percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} {unit}, {elapsed} gone, {remaining} left"
-        + ("\n" if quiet else ""),
     )

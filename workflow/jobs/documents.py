@@ -7,9 +7,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from ridgefill.progress import progress
 from ridgefill.results import write_table
 from ridgefill.suites.documents import load, load_manifest, select
-from workflow.jobs.common import job_from, parser, progress, run_job
+from workflow.jobs.common import job_from, parser, run_job
 
 DOCUMENTS = "documents/documents.parquet"
 TOKENS = "documents/tokens.parquet"

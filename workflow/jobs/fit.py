@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ridgefill.files import sha256_file, write_text
+from ridgefill.progress import progress
 from ridgefill.results import write_table
 from workflow.jobs.capture import MOMENTS, token_texts
-from workflow.jobs.common import Job, job_from, parser, progress, run_job
+from workflow.jobs.common import Job, job_from, parser, run_job
 
 LAM_CURVE = "lam/lam_curve.parquet"
 FIT_LAYERS = "fit/fit_layers.parquet"
@@ -27,10 +28,10 @@ def work(arguments: argparse.Namespace) -> str:
     job = job_from(arguments)
     import torch
 
-    from ridgefill.lam import cache_write_cosines, mean_write_cosine
+    from ridgefill.lam import choose_lam, lam_curve
     from ridgefill.models.load import load_model_folder
     from ridgefill.moments import load_moments
-    from ridgefill.ridge import best_lam, factorise, residual_shares, solve
+    from ridgefill.ridge import factorise, residual_shares, solve
 
     torch.set_num_threads(job.threads)
     experiment = job.experiment
@@ -39,15 +40,8 @@ def work(arguments: argparse.Namespace) -> str:
         moments = load_moments(job.out / MOMENTS)
         factors = {split: factorise(moments, split) for split in experiment.splits}
         loaded = load_model_folder(job.model_folder, job.model, experiment.dtype)
-        candidates = {
-            (split, lam): solve(factors[split], lam).to(loaded.adapter.dtype, loaded.adapter.device)
-            for split in experiment.splits
-            for lam in grid
-        }
-        curve = cache_write_cosines(loaded.adapter, _heldout(job, loaded.tokenizer), candidates)
-        chosen = {
-            split: best_lam(grid, [mean_write_cosine(curve, split, lam) for lam in grid]) for split in experiment.splits
-        }
+        curve = lam_curve(loaded.adapter, factors, grid, _heldout(job, loaded.tokenizer))
+        chosen = {split: choose_lam(curve, split, grid) for split in experiment.splits}
         metadata = job.metadata(attempt)
         rows = [row.__dict__ for row in curve]
         write_table(job.out / LAM_CURVE, "lam_curve", rows, metadata)
@@ -65,13 +59,14 @@ def work(arguments: argparse.Namespace) -> str:
     return f"fit: lam {picked}; maps in {job.out / 'maps'}"
 
 
-def _heldout(job: Job, tokenizer: object) -> Any:
+def _heldout(job: Job, tokenizer: Any) -> Any:
     from ridgefill.capture import pieces
+    from ridgefill.evaluation.prompts import opening
 
     settings = job.experiment.capture
     texts = token_texts(job, tokenizer, "heldout")
     with progress(settings.heldout_tokens, "lam", "tokens") as bar:
-        for piece in pieces(texts, settings.chunk, settings.heldout_tokens):
+        for piece in pieces(texts, settings.chunk, settings.heldout_tokens, opening(tokenizer)):
             yield piece
             bar.update(len(piece))
 
@@ -96,10 +91,7 @@ def _write_maps(job: Job, architecture: dict[str, Any], maps: Any, factors: Any,
     folder = job.out / maps_folder(maps.split)
     shutil.rmtree(folder, ignore_errors=True)
     fit = {
-        "lam": lam,
-        "alpha": factors.alpha(lam),
-        "condition": factors.condition(lam),
-        "rows": factors.moments.rows,
+        **factors.record(lam),
         "sources": list(job.experiment.capture.sources),
         "model": job.model.name,
     }

@@ -13,9 +13,10 @@ from typing import Any
 
 from ledger.launch import find_registration, launch
 from ridgefill.config import cost_geometry, load_model
+from ridgefill.progress import progress
 from ridgefill.results import write_table
 from ridgefill.settings import RulerSuite
-from workflow.jobs.common import file_metadata, progress, run_job
+from workflow.jobs.common import file_metadata, run_job
 from workflow.jobs.ruler import make_samples
 
 NAME = "smollm2_lengths"

