@@ -6,25 +6,33 @@ from pathlib import Path
 import pytest
 
 from ridgefill.tables import main_table_markdown
-from workflow.publish import MARKS, readme_with_table
+from workflow.publish import marks, readme_with_table
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
-PUBLISHED = ROOT / "data/results/smollm2_split19"
+SHOWN = re.findall(r"<!-- main table of (\w+): begin -->", README)
 
 
-def test_the_readme_table_is_the_published_table():
+@pytest.mark.parametrize("name", SHOWN)
+def test_the_readme_table_is_the_published_table(name):
     """Rendered again from the published Parquet files, character for character."""
-    assert main_table_markdown(PUBLISHED).strip() in README
+    table = main_table_markdown(ROOT / "data/results" / name)
+    assert f"{marks(name)[0]}\n{table.strip()}\n{marks(name)[1]}" in README
 
 
-def test_a_changed_number_in_the_readme_would_be_noticed():
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_changed_number_in_the_readme_would_be_noticed(name):
     """The table test can fail: another table gives another README."""
-    table = main_table_markdown(PUBLISHED)
+    table = main_table_markdown(ROOT / "data/results" / name)
     digit = re.search(r"\d", table)
     changed = table[: digit.start()] + str((int(digit[0]) + 1) % 10) + table[digit.end() :]
-    assert readme_with_table(README, table) == README
-    assert readme_with_table(README, changed) != README
+    assert readme_with_table(README, name, table) == README
+    assert readme_with_table(README, name, changed) != README
+
+
+def test_a_result_without_a_table_in_the_readme_changes_nothing():
+    """Publishing another experiment leaves the page as it is."""
+    assert readme_with_table(README, "another", "| a |") == README
 
 
 @pytest.mark.parametrize("link", re.findall(r"\]\(([^)#:]+)\)", README))
@@ -34,5 +42,6 @@ def test_every_file_the_readme_links_is_there(link):
 
 
 def test_the_marks_appear_once():
-    """One place for the generated table."""
-    assert [README.count(mark) for mark in MARKS] == [1, 1]
+    """One place for each generated table."""
+    assert SHOWN
+    assert [README.count(mark) for name in SHOWN for mark in marks(name)] == [1, 1] * len(SHOWN)

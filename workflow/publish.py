@@ -29,7 +29,6 @@ EXTRAS = (
     "verification.json",
     "views.sql",
 )
-MARKS = ("<!-- main table: begin -->", "<!-- main table: end -->")
 USAGE = "usage: python -m workflow.publish NAME, such as smollm2_split19"
 
 
@@ -58,13 +57,16 @@ def publish(name: str, root: Path) -> Path:
     return target
 
 
-def readme_with_table(readme: str, table: str) -> str:
-    """The README with the text between its table marks replaced by ``table``."""
-    begin, end = (re.escape(mark) for mark in MARKS)
-    if not re.search(f"{begin}.*{end}", readme, re.DOTALL):
-        raise ResultsError(f"README.md lacks the marks {MARKS[0]} and {MARKS[1]}; put them where the table goes")
-    block = f"{MARKS[0]}\n{table.strip()}\n{MARKS[1]}"
-    return re.sub(f"{begin}.*{end}", lambda _: block, readme, count=1, flags=re.DOTALL)
+def marks(name: str) -> tuple[str, str]:
+    """What stands before and after the main table of a result in the README."""
+    return f"<!-- main table of {name}: begin -->", f"<!-- main table of {name}: end -->"
+
+
+def readme_with_table(readme: str, name: str, table: str) -> str:
+    """The README with the text between the table marks of ``name`` replaced; unchanged where it has no such marks."""
+    first, last = marks(name)
+    block = f"{first}\n{table.strip()}\n{last}"
+    return re.sub(f"{re.escape(first)}.*{re.escape(last)}", lambda _: block, readme, count=1, flags=re.DOTALL)
 
 
 def main() -> int:
@@ -76,11 +78,11 @@ def main() -> int:
     try:
         target = publish(sys.argv[1], root)
         readme = root / "README.md"
-        write_text(readme, readme_with_table(readme.read_text("utf-8"), main_table_markdown(target)))
+        write_text(readme, readme_with_table(readme.read_text("utf-8"), target.name, main_table_markdown(target)))
     except (RidgeFillError, LedgerError) as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
-    sys.stdout.write(f"published {target}; README.md shows its main table\n")
+    sys.stdout.write(f"published {target}; where README.md shows its main table, that is new\n")
     return 0
 
 

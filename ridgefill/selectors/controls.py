@@ -20,7 +20,9 @@ class RandomRows:
         """See ``Selector.rows``."""
         count = same_count(self.share, self.like, context)
         # Nothing is drawn for no rows, as numpy refuses to choose from an empty prefix.
-        drawn = np.random.default_rng(context.seed).choice(context.prefix, size=count, replace=False) if count else []
+        if not count:
+            return ()
+        drawn = np.random.default_rng(context.seed).choice(context.prefix, size=count, replace=False)
         return tuple(sorted(int(row) for row in drawn))
 
     def macs(self, work: Work) -> int:

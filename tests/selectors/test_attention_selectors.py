@@ -195,7 +195,8 @@ def test_blind_rows_need_to_know_where_the_question_is():
         QuestionBlindRows().rows(context)
     with pytest.raises(ConfigError, match="the question begins at row 19, in the prefix of 20 rows"):
         QuestionBlindRows().rows(replace(context, question=(19, 25)))
-    assert len(QuestionBlindRows().rows(replace(context, question=(20, 25)))) == 3
+    for known in ((20, 25), (0, 0), (30, 30)):
+        assert len(QuestionBlindRows().rows(replace(context, question=known))) == 3
 
 
 def test_what_the_lower_pass_did_not_keep_is_refused_by_name(square, prompt):

@@ -101,9 +101,23 @@ def test_a_word_that_the_tail_begins_in_is_not_of_the_prefix():
     said, net = "The lock of Bolding", LexicalNet(window=19, share=1.0)
     for inside, found in ((16, 0), (18, 0), (19, 19)):
         assert len(net.rows(cut(said + " ", said, inside))) == found
-    twice = "A Bolding. " + said + ". Bolding "
+    twice = "The lock of. The lock of. A Bolding. " + said + ". Bolding "
     assert len(net.rows(cut(twice, said, len(twice) - 4))) == 20
     assert len(net.rows(cut(twice, said, len(twice)))) == 0
+
+
+def test_a_word_that_the_window_begins_in_is_not_asked():
+    """The window may cut a word in two, and its second half says nothing."""
+    context = cut("The lock of Bolding ", "The lock of Bolding", 19)
+    assert [len(LexicalNet(window=window, share=1.0).rows(context)) for window in (18, 19)] == [0, 19]
+
+
+def test_tokens_that_share_a_character_are_all_of_a_sentence():
+    """A letter outside ASCII may be two tokens with the same offsets."""
+    text = "é lock of Bolding. é lock of Bolding"
+    offsets = [(0, 1), *((start, start + 1) for start in range(len(text)))]
+    context = Context(tuple(range(len(offsets))), 20, text=text, offsets=tuple(offsets))
+    assert LexicalNet(window=17, share=1.0).rows(context) == tuple(range(19))
 
 
 def test_words_are_compared_without_case_in_every_script():

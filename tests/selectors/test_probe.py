@@ -132,6 +132,23 @@ def test_the_cache_is_the_same_afterwards_bit_for_bit(adapters, split, prompt, r
     assert bool(cache.keys[late[0]][:, :, prefix:].isnan().all())
 
 
+@pytest.mark.parametrize("family", ["qwen3_5", "qwen3_next", "qwen4_exp"])
+def test_states_that_a_cache_holds_already_are_left_alone_and_not_read(
+    adapters, split, prompt, random_maps, error, family
+):
+    """After a prefill the same rows receive the same, and its recurrent states are the ones it had."""
+    adapter, at, tokens, prefix = adapters(family), split(family), 90, 50
+    lower, maps = run_lower(adapter, prompt(tokens), at), random_maps(adapter, at)
+    arm = Arm("arm", "ridge", split=at, tail=40, split_layer="mapped")
+    done = run_late(adapter, lower, planned(tokens, prefix, (), adapter.device), maps.predict, arm).cache
+    states = [state and state.recurrent_states[0].clone() for state in done.states[at:]]
+    found = probe_attention(adapter, lower, done, prefix, 20)
+    expected = probe_attention(adapter, lower, swept(adapter, lower, prefix, maps.predict), prefix, 20)
+    assert error(found, expected) <= TOLERANCE
+    for state, before in zip(done.states[at:], states, strict=True):
+        assert (state is None and before is None) or torch.equal(state.recurrent_states[0], before)
+
+
 @pytest.mark.parametrize(
     ("tokens", "prefix", "rows"), [(90, 40, 30), (90, 58, 30), (90, 70, 30), (50, 20, 1), (80, 70, 99)]
 )

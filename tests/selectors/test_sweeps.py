@@ -74,6 +74,21 @@ def test_two_sweeps_are_one_sweep_with_the_same_rows(adapters, prompt, random_ma
 
 
 @families
+def test_every_layers_map_is_asked_once(adapters, prompt, random_maps, family):
+    """In the first sweep for all prefix rows, or, by a recurrent layer, in the second for those that stay filled."""
+    adapter, split, asked = adapters(family), SPLITS[family], []
+    maps = random_maps(adapter, split)
+
+    def predict(layer, state):
+        asked.append((layer, state.shape[1]))
+        return maps.predict(layer, state)
+
+    two_sweeps(adapter, seen(adapter, prompt(90), split, 60), predict, Fixed((1, 2)), ridge(split, "mapped"))
+    late = range(split, adapter.layers)
+    assert sorted(asked) == [(layer, 58 if adapter.kinds[layer] == LINEAR else 60) for layer in late]
+
+
+@families
 def test_a_prompt_without_a_prefix_runs_exactly(adapters, prompt, random_maps, family):
     """Nothing is filled or probed, and the result is the exact pass, bit for bit."""
     adapter, split, ids = adapters(family), SPLITS[family], prompt(30)
