@@ -67,7 +67,7 @@ def attention_rows(adapter: Adapter, lower: LowerPass, prefix: int, count: int) 
     if not lower.window_inputs:
         raise ConfigError(
             f"no layer below split {lower.split} ranks rows by attention; expected a split above one of the layers "
-            f"{', '.join(map(str, selector_layers(adapter)))}, or an arm without attention-selected rows"
+            f"{', '.join(map(str, selector_layers(adapter)))}, or rows that are chosen in another way"
         )
     first, end = lower.window
     rows = adapter.rows(torch.arange(first, end, device=adapter.device))

@@ -104,11 +104,6 @@ def _selected(options: Options, adapter: Adapter, lower: LowerPass, prefix: int)
     if options.rows is None or prefix == 0:
         return ()
     if options.rows == "attention":
-        if not lower.window_inputs:
-            raise ConfigError(
-                f"rows='attention' ranks rows by layers 3, 7, 11 and 15, but none of these lies below split "
-                f"{lower.split} and sees the whole prompt; pass the positions instead"
-            )
         count = min(prefix, round(ATTENTION_SHARE * lower.tokens))
         return tuple(attention_rows(adapter, lower, prefix, count).tolist())
     if options.rows and options.rows[-1] >= lower.tokens:

@@ -84,7 +84,10 @@ def test_a_deleted_report_is_rebuilt_to_the_same_bytes(checkout):
 def stopped(checkout, number, groups):
     """Start the workflow for the samples, send a signal to all of it once some groups are finished; return those."""
     parts = checkout.results / "ruler/parts"
+    # Tests started in the background ignore Ctrl-C, and what they start would inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = checkout.start(*checkout.command(SAMPLES), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    signal.signal(signal.SIGINT, before)
     while len(list(parts.glob("*.json"))) < groups:
         assert process.poll() is None, "the workflow ended before it could be stopped"
         time.sleep(0.02)

@@ -90,7 +90,7 @@ def test_the_clock_waits_for_the_first_new_token():
         ([], {"text": " \n"}, 5, "prompt.txt is empty"),
         ([], {"text": TEXT * 12}, 5, "but the model takes 512; shorten the prompt"),
         (["--chat"], {}, 5, "has no chat template; leave out --chat"),
-        (["--rows", "attention", "--tail", "20"], {}, 2, "none of these lies below split 3"),
+        (["--rows", "attention", "--tail", "20"], {}, 2, "no layer below split 3 ranks rows by attention"),
         ([], {"model": "nowhere"}, 3, "nowhere could not be loaded as a model"),
         ([], {"maps": "nowhere"}, 4, "nowhere"),
     ],

@@ -46,7 +46,7 @@ def test_rows_that_the_prompt_or_the_model_lacks(model_of, maps_of, prompt):
     model = model_of("llama")
     with pytest.raises(ConfigError, match="position 50, but the prompt has 50 tokens"):
         maps_of(model).prefill(model, prompt(50), tail=TAIL, rows=[2, 50])
-    with pytest.raises(ConfigError, match="none of these lies below split 3"):
+    with pytest.raises(ConfigError, match="no layer below split 3 ranks rows by attention"):
         maps_of(model, 3).prefill(model, prompt(50), tail=TAIL, rows="attention")
 
 

@@ -93,7 +93,12 @@ def outcome(ledger: Ledger) -> tuple[str, str, list[str]]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_is_passed_on_and_the_run_has_failed(running, registered: Ledger, number: signal.Signals) -> None:
     """The command gets it, its result is recorded with what it wrote, and the exit code names the signal."""
-    process, _ = running(WAITING)
+    # Tests started in the background or under nohup ignore some signals, and what they start would inherit that.
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        process, _ = running(WAITING)
+    finally:
+        signal.signal(number, before)
     process.send_signal(number)
     process.wait()
     status, message, outputs = outcome(registered)
