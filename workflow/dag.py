@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ledger.errors import LedgerError
-from ridgefill.config import known_experiments, load_experiment, load_model, with_overrides
+from ridgefill.config import cost_geometry, known_experiments, load_experiment, load_model, with_overrides
 from ridgefill.errors import RidgeFillError
 from ridgefill.models.source import FAMILIES, RECORD, local_folder
 from ridgefill.settings import Experiment, HubSource, ModelConfig
@@ -70,6 +70,8 @@ class Plan:
                 f"model {model.name} is of family {model.family}, which this version has no adapter for (it has: "
                 f"{', '.join(FAMILIES)}); see docs/add-a-model.md"
             )
+        # Arms are compared at equal work, so a model whose work cannot be counted is refused before any of it is done.
+        self._ask(lambda: cost_geometry(model))
         return os.fspath(folder)
 
     def model_file(self, name: str) -> str:

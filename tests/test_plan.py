@@ -1,0 +1,42 @@
+"""What the workflow refuses while it is being planned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from workflow.dag import Plan, Refused
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def plan(model_path: str) -> Plan:
+    """The workflow as the command line configures it, with a hub model's folder given."""
+    return Plan(ROOT, {"ledger_branch": "local", "model_path": model_path, "models": "models", "texts": "texts"})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    """A folder that holds what every model must."""
+    for name in ("config.json", "tokenizer.json"):
+        (tmp_path / name).write_text("{}")
+    return str(tmp_path)
+
+
+def test_a_model_whose_work_cannot_be_counted_is_refused_before_it_runs(folder: str) -> None:
+    """Recurrent layers have an adapter and no cost model yet: one sentence, not a wrong column hours later."""
+    with pytest.raises(Refused, match="recurrent layers"):
+        plan(folder).admit("results/qwen35_split12")
+
+
+def test_a_model_without_files_is_refused_first() -> None:
+    """The folder that was given is named."""
+    with pytest.raises(Refused, match="nowhere"):
+        plan("/nowhere").admit("results/qwen3_split13")
+
+
+def test_a_model_that_can_be_counted_is_stopped_by_its_registration_alone(folder: str) -> None:
+    """Qwen3 has both, so what is missing is the registration."""
+    with pytest.raises(Refused, match="ledger register"):
+        plan(folder).admit("results/qwen3_split13")
