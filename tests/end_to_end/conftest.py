@@ -120,14 +120,6 @@ def one_sentence(done: Done, *expected: str) -> None:
         assert re.search(pattern, errors[0]), errors[0]
 
 
-def pytest_collection_modifyitems(items):
-    """All of these tests share one finished run, so they stay in one process when tests are spread over several."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("end_to_end"))
-
-
 @pytest.fixture(scope="session")
 def refused() -> Callable[..., None]:
     """The check that a command ended in one sentence."""

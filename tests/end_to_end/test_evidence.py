@@ -8,6 +8,9 @@ import pytest
 
 from ledger.verify import verify
 
+# One finished run serves all of these tests, so they stay in one process when tests are spread over several.
+pytestmark = pytest.mark.xdist_group("end_to_end")
+
 
 def flip(path, place):
     """Change one byte of a file and return what it was."""

@@ -13,6 +13,9 @@ import pytest
 from ridgefill.suites.manifest import load_manifest, save_manifest, text_hash
 from workflow.jobs.common import Job, run_job
 
+# One finished run serves all of these tests, so they stay in one process when tests are spread over several.
+pytestmark = pytest.mark.xdist_group("end_to_end")
+
 RESULTS = ("results", "data/ledger")
 
 

@@ -11,6 +11,9 @@ import time
 import pyarrow.parquet as pq
 import pytest
 
+# One finished run serves all of these tests, so they stay in one process when tests are spread over several.
+pytestmark = pytest.mark.xdist_group("end_to_end")
+
 SAMPLES = "results/tiny/ruler/samples.parquet"
 TIMINGS = "results/tiny/ruler/timings.parquet"
 

@@ -265,7 +265,10 @@ def test_a_second_attempt_at_once_is_refused(project: Path, registered: Ledger) 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stopped_process_still_records_its_result(project: Path, registered: Ledger, number: signal.Signals) -> None:
     """SIGTERM and SIGINT end the block like an exception: the result says failed."""
+    # Tests started in the background ignore SIGINT, and what they start would inherit that.
+    before = signal.signal(number, signal.default_int_handler)
     process = background(project)
+    signal.signal(number, before)
     time.sleep(0.1)
     process.send_signal(number)
     assert process.wait() != 0
