@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -99,9 +100,9 @@ class AttentionAdapter(Adapter):
         normed: Tensor = block.q_norm(query) if self.qk_norm else query
         return normed
 
+    @abstractmethod
     def rotate(self, heads: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
         """Rotate ``[B, heads, R, head_dim]`` to its positions, in the family's own way."""
-        raise NotImplementedError
 
     def attention_received(self, layer: int, x: Tensor, rows: Rows, cache: RowCache) -> Tensor:
         """See ``Adapter.attention_received``."""
