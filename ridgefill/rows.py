@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -44,13 +45,17 @@ def plan_rows(arm: Arm, adapter: Adapter, lower: LowerPass, geometry: Geometry, 
         selected = attention_rows(adapter, lower, prefix, count)
     else:
         selected = random_rows(prefix, count, seed)
+    plan = planned(tokens, prefix, selected.tolist(), adapter.device)
+    return replace(plan, filled=plan.filled[:0], start=prefix) if arm.fill == "none" else plan
+
+
+def planned(tokens: int, prefix: int, selected: Sequence[int], device: torch.device) -> RowPlan:
+    """A prompt's rows with the prefix positions ``selected`` and the tail exact, and all others filled."""
     is_exact = torch.zeros(tokens, dtype=torch.bool)
-    is_exact[selected] = True
+    is_exact[list(selected)] = True
     is_exact[prefix:] = True
-    exact = is_exact.nonzero()[:, 0].to(adapter.device)
-    filled = (~is_exact).nonzero()[:, 0].to(adapter.device)
-    start = prefix if arm.fill == "none" else 0
-    return RowPlan(filled if arm.fill != "none" else filled[:0], exact, tail, start, tuple(selected.tolist()))
+    exact, filled = (mask.nonzero()[:, 0].to(device) for mask in (is_exact, ~is_exact))
+    return RowPlan(filled, exact, tokens - prefix, 0, tuple(selected))
 
 
 def extra_rows(arm: Arm, tokens: int) -> int:

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-import torch
-
 from ridgefill.arms import Arm
 from ridgefill.errors import ConfigError
 from ridgefill.models.base import Adapter
 from ridgefill.passes import LowerPass
-from ridgefill.rows import RowPlan, attention_rows
+from ridgefill.rows import RowPlan, attention_rows, planned
 
 SplitLayer = Literal["exact", "mapped"]
 ATTENTION_SHARE = 0.1
@@ -92,12 +90,7 @@ def plan_prompt(options: Options, adapter: Adapter, lower: LowerPass, kept: int)
     Raises ``ConfigError`` when the rows asked for do not exist in this prompt or cannot be ranked.
     """
     prefix = lower.tokens - options.exact_at_end(kept) if options.worth(lower.tokens, kept) else 0
-    selected = _selected(options, adapter, lower, prefix)
-    is_exact = torch.zeros(lower.tokens, dtype=torch.bool)
-    is_exact[list(selected)] = True
-    is_exact[prefix:] = True
-    exact, filled = (mask.nonzero()[:, 0].to(adapter.device) for mask in (is_exact, ~is_exact))
-    return RowPlan(filled, exact, lower.tokens - prefix, 0, selected)
+    return planned(lower.tokens, prefix, _selected(options, adapter, lower, prefix), adapter.device)
 
 
 def _selected(options: Options, adapter: Adapter, lower: LowerPass, prefix: int) -> tuple[int, ...]:

@@ -6,7 +6,6 @@ over them, and carries each recurrent state once through every prefix row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -19,7 +18,7 @@ from ridgefill.fill import ROWS_AT_ONCE, Filled, Predict
 from ridgefill.models.base import LINEAR, Adapter, Rows
 from ridgefill.models.cache import RowCache
 from ridgefill.passes import LowerPass, require_finite
-from ridgefill.rows import RowPlan
+from ridgefill.rows import RowPlan, planned
 from ridgefill.selectors.context import Context, Selector
 
 
@@ -55,15 +54,6 @@ def two_sweeps(
     hidden = sweeps.second(plan, cache, continuation)
     require_finite(hidden, f"the output of arm {arm.key}")
     return Swept(Filled(cache, hidden, perf_counter() - begin), plan, (swept - begin, chosen - swept))
-
-
-def planned(tokens: int, prefix: int, selected: Sequence[int], device: torch.device) -> RowPlan:
-    """A prompt's rows with the prefix positions ``selected`` and the tail exact, and all others filled."""
-    is_exact = torch.zeros(tokens, dtype=torch.bool)
-    is_exact[list(selected)] = True
-    is_exact[prefix:] = True
-    exact, filled = (mask.nonzero()[:, 0].to(device) for mask in (is_exact, ~is_exact))
-    return RowPlan(filled, exact, tokens - prefix, 0, tuple(selected))
 
 
 @dataclass(frozen=True)

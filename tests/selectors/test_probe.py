@@ -15,9 +15,9 @@ from ridgefill.errors import ConfigError, NumericsError
 from ridgefill.fill import run_late
 from ridgefill.models.base import LINEAR
 from ridgefill.passes import run_exact, run_lower
+from ridgefill.rows import planned
 from ridgefill.selectors import probe
 from ridgefill.selectors.probe import probe_attention, probe_macs, probe_rows
-from ridgefill.selectors.sweeps import planned
 
 NAIVE = Path(__file__).parents[1] / "naive"
 SLOW = runpy.run_path(str(NAIVE / "selectors.py"))

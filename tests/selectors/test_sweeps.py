@@ -11,13 +11,14 @@ from ridgefill.errors import ConfigError
 from ridgefill.fill import run_late
 from ridgefill.models.base import LINEAR
 from ridgefill.passes import run_exact, run_lower
+from ridgefill.rows import planned
 from ridgefill.selectors.budget import ProbeBudget
 from ridgefill.selectors.context import Context, Work
 from ridgefill.selectors.frequency import Frequencies
 from ridgefill.selectors.lexical import LexicalNet
 from ridgefill.selectors.probe import probe_macs, probe_rows
 from ridgefill.selectors.probed import ProbedRows
-from ridgefill.selectors.sweeps import planned, two_sweeps
+from ridgefill.selectors.sweeps import two_sweeps
 from ridgefill.selectors.tokens import SpecialIds
 
 # With attention on both sides of the split and a layer below it that ranks rows.

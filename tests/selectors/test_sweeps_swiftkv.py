@@ -12,9 +12,10 @@ from ridgefill.fill import run_late
 from ridgefill.models.llama_swiftkv import LlamaSwiftKVAdapter
 from ridgefill.models.swiftkv import load_swiftkv
 from ridgefill.passes import run_lower
+from ridgefill.rows import planned
 from ridgefill.selectors.context import Context
 from ridgefill.selectors.probe import probe_rows
-from ridgefill.selectors.sweeps import planned, two_sweeps
+from ridgefill.selectors.sweeps import two_sweeps
 
 FILES = runpy.run_path(str(Path(__file__).parents[1] / "families" / "swiftkv_checkpoint.py"))
 
