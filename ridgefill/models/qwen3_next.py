@@ -18,21 +18,23 @@ from ridgefill.models.recurrent import DeltaRule, HybridAdapter
 class FusedDeltaRule(DeltaRule):
     """The projections come as one matrix for query, key, value and gate, and one for ``b`` and ``a``.
 
-    Both interleave their parts by key head, so the stock module takes them apart; a gate comes along unused.
+    Both interleave their parts by key head, so the stock module takes them apart; filled rows' gates come along unused.
     """
 
     def inputs(self, block: Any, normed: Tensor) -> dict[str, Tensor]:
         """See ``DeltaRule.inputs``."""
-        query, key, value, _, b, a = self._split(block, normed)
-        return {"qkv": torch.cat([part.flatten(-2) for part in (query, key, value)], dim=-1), "b": b, "a": a}
+        return self._split(block, normed)[0]
 
-    def gate(self, block: Any, normed: Tensor) -> Tensor:
-        """See ``DeltaRule.gate``."""
-        z: Tensor = self._split(block, normed)[3]
-        return z.flatten(-2)
+    def projected(self, block: Any, normed: Tensor, exact: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        """See ``DeltaRule.projected``."""
+        fed, gate = self._split(block, normed)
+        return fed, gate[:, exact]
 
-    def _split(self, block: Any, normed: Tensor) -> Any:
-        return block.fix_query_key_value_ordering(block.in_proj_qkvz(normed), block.in_proj_ba(normed))
+    def _split(self, block: Any, normed: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        parts = block.fix_query_key_value_ordering(block.in_proj_qkvz(normed), block.in_proj_ba(normed))
+        query, key, value, gate, b, a = parts
+        qkv = torch.cat([part.flatten(-2) for part in (query, key, value)], dim=-1)
+        return {"qkv": qkv, "b": b, "a": a}, gate.flatten(-2)
 
 
 class Qwen3NextAdapter(HybridAdapter):

@@ -89,10 +89,15 @@ class Qwen4ExpAdapter(HybridAdapter):
         written = super().writes(layer, block_input)
         return written if self.kinds[layer] == LINEAR else {**written, "index": self._index_keys(layer, block_input)}
 
-    def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
+    def opened(self, layer: int, x: Tensor) -> tuple[Tensor, Any]:
+        """See ``HybridAdapter.opened``: of the attention connection also the streams and their weights."""
+        block_input, streams, weights = self.decoder.layers[layer].attn_hyper_connection(x)
+        return block_input, (streams, weights)
+
+    def finish(self, layer: int, opened: Any, mixed: Tensor) -> Tensor:
         """See ``HybridAdapter.finish``: block outputs are injected into the streams, each by its own weight."""
         stock = self.decoder.layers[layer]
-        _, streams, weights = stock.attn_hyper_connection(x)
+        streams, weights = opened
         streams = streams + (mixed.unsqueeze(-2) * weights.unsqueeze(-1)).flatten(-2)
         block_input, streams, weights = stock.mlp_hyper_connection(streams)
         out: Tensor = streams + (stock.mlp(block_input).unsqueeze(-2) * weights.unsqueeze(-1)).flatten(-2)

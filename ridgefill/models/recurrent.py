@@ -38,10 +38,10 @@ class DeltaRule:
         ``[B, R, value_heads]``."""
         return {"qkv": block.in_proj_qkv(normed), "b": block.in_proj_b(normed), "a": block.in_proj_a(normed)}
 
-    def gate(self, block: Any, normed: Tensor) -> Tensor:
-        """Output gate ``z`` before its activation, ``[B, R, value_heads * value_dim]``."""
-        z: Tensor = block.in_proj_z(normed)
-        return z
+    def projected(self, block: Any, normed: Tensor, exact: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        """``inputs`` of all rows, and of the rows ``exact`` (int64 ``[E]``) the output gate before its activation,
+        ``[B, E, value_heads * value_dim]``."""
+        return self.inputs(block, normed), block.in_proj_z(normed[:, exact])
 
     def mix(self, block: Any, normed: Tensor, exact: Tensor, cache: RowView) -> Tensor:
         """Pass rows ``[B, R, hidden]`` through the block in order; its output on the rows ``exact`` (int64 ``[E]``).
@@ -51,7 +51,7 @@ class DeltaRule:
         """
         batch, count, _ = normed.shape
         before = cache.get_recurrent_state(block.layer_idx)
-        fed = self.inputs(block, normed)
+        fed, gate = self.projected(block, normed, exact)
         window = cache.update_conv_state(
             fed["qkv"].transpose(1, 2), block.layer_idx, conv_kernel_size=block.conv_kernel_size
         )
@@ -71,7 +71,6 @@ class DeltaRule:
             use_qk_l2norm_in_kernel=True,
         )
         cache.update_recurrent_state(after, block.layer_idx)
-        gate = self.gate(block, normed[:, exact])
         gated = block.norm(out[:, exact].reshape(-1, block.head_v_dim), gate.reshape(-1, block.head_v_dim))
         projected: Tensor = block.out_proj(gated.reshape(batch, exact.numel(), -1))
         return projected
@@ -123,15 +122,20 @@ class HybridAdapter(AttentionAdapter):
         positions = torch.cat([filled.positions, *(rows.positions for rows in exact)])
         order = positions.argsort()
         places = order.argsort()[filled.positions.numel() :]
-        fed = torch.cat([predicted, self.block_input(layer, x)], dim=1)[:, order]
+        own, opened = self.opened(layer, x)
+        fed = torch.cat([predicted, own], dim=1)[:, order]
         block = self.decoder.layers[layer].linear_attn
         mixed = self.rule.mix(block, self.normed(layer, fed), places, view(cache, filled, LINEAR))
-        return self.finish(layer, x, mixed)
+        return self.finish(layer, opened, mixed)
 
-    def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
-        """The rest of a layer after its block: layer inputs ``x`` and block outputs ``mixed`` to the next inputs."""
+    def opened(self, layer: int, x: Tensor) -> tuple[Tensor, Any]:
+        """Block inputs of true layer inputs ``x``, and what ``finish`` needs, so that nothing is made twice."""
+        return x, x
+
+    def finish(self, layer: int, opened: Any, mixed: Tensor) -> Tensor:
+        """The rest of a layer after its block: what ``opened`` gave and block outputs ``mixed`` to the next inputs."""
         stock = self.decoder.layers[layer]
-        residual = x + mixed
+        residual = opened + mixed
         out: Tensor = residual + stock.mlp(stock.post_attention_layernorm(residual))
         return out
 
