@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 
-from ridgefill.errors import TextError
+from ridgefill.errors import ConfigError, TextError
 from ridgefill.models.base import Adapter
 from ridgefill.moments import Moments, chunk_moments, merge
 from ridgefill.passes import run_exact
@@ -63,8 +63,14 @@ def capture(
 ) -> Moments:
     """Moments of all ``splits`` over token pieces, keeping every ``stride``-th position.
 
-    Raises ``NumericsError`` for values that are not finite and ``ConfigError`` for a split the model cannot have.
+    Raises ``NumericsError`` for values that are not finite and ``ConfigError`` for a split the model cannot have, or a
+    model whose filled rows are not written from predictions.
     """
+    if not adapter.predicts_inputs:
+        raise ConfigError(
+            "maps predict late layers' inputs, and this model's filled rows are projected from the split state by "
+            "trained weights; fit maps on the original model"
+        )
     for split in splits:
         adapter.require_split(split)
     total: Moments | None = None

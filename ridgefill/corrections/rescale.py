@@ -45,7 +45,12 @@ class Rescale:
             raise ConfigError(f"a rescale measured on {self.rows} tail rows was asked for; expected at least 1")
 
     def require(self, adapter: Adapter, split: int) -> None:
-        """Raise ``ConfigError`` when no layer from ``split`` on keeps keys and values."""
+        """Raise ``ConfigError`` when no layer from ``split`` on keeps keys and values, or no input is predicted."""
+        if not adapter.predicts_inputs:
+            raise ConfigError(
+                "a rescale compares true with predicted block inputs, and SwiftKV's projections and KVA heads write "
+                "from the split state without predicting any; leave the rescale out of this arm"
+            )
         if all(kind == LINEAR for kind in adapter.kinds[split:]):
             raise ConfigError(
                 f"a rescale needs an attention layer from split {split} on, and this model has only recurrent ones "

@@ -12,6 +12,7 @@ from torch import Tensor
 from ridgefill.errors import ModelError
 from ridgefill.models.base import Adapter, Rows, causal_mask, view
 from ridgefill.models.cache import RowCache
+from ridgefill.models.kva_rows import write_kva
 
 
 class AttentionAdapter(Adapter):
@@ -74,19 +75,22 @@ class AttentionAdapter(Adapter):
         return out
 
     def write_filled(self, layer: int, block_input: Tensor, rows: Rows, cache: RowCache) -> None:
-        """See ``Adapter.write_filled``: norm, key and value projections, key norm, rotary; no query, output or MLP."""
+        """See ``Adapter.write_filled``: norm, key and value projections, key norm, rotary; no query, output or MLP.
+
+        Under KVA heads ``block_input`` is the split state.
+        """
+        if self.kva is not None:
+            turn = rows.rotary[self.kinds[layer]]
+            write_kva(self.kva, layer, block_input, rows, cache, lambda part: self.rotate(part, turn), self._projected)
+            return
         written = self.writes(layer, block_input)
-        key, value = (self._heads(written[name]) for name in ("key", "value"))
-        cache.write(layer, self.rotate(key, rows.rotary[self.kinds[layer]]), value, rows.index)
+        self._store(layer, written["key"], written["value"], rows, cache)
 
     def writes(self, layer: int, block_input: Tensor) -> dict[str, Tensor]:
         """See ``Adapter.writes``."""
         normed = self.normed(layer, block_input)
         block = self.decoder.layers[layer].self_attn
-        key = block.k_proj(normed)
-        if self.qk_norm:
-            key = block.k_norm(key.unflatten(-1, (-1, self.head_dim))).flatten(-2)
-        return {"key": key, "value": block.v_proj(normed)}
+        return {"key": self._key_normed(layer, block.k_proj(normed)), "value": block.v_proj(normed)}
 
     def normed(self, layer: int, block_input: Tensor) -> Tensor:
         """The block input as its projections take it."""
@@ -124,6 +128,20 @@ class AttentionAdapter(Adapter):
         """See ``Adapter.logits``."""
         out: Tensor = self.model.lm_head(self.decoder.norm(x))
         return out
+
+    def _projected(self, layer: int, key: Tensor, value: Tensor, rows: Rows, cache: RowCache) -> None:
+        """Write what key and value projections gave, ``[B, R, kv_heads * head_dim]`` each."""
+        self._store(layer, self._key_normed(layer, key), value, rows, cache)
+
+    def _store(self, layer: int, key: Tensor, value: Tensor, rows: Rows, cache: RowCache) -> None:
+        turned = self.rotate(self._heads(key), rows.rotary[self.kinds[layer]])
+        cache.write(layer, turned, self._heads(value), rows.index)
+
+    def _key_normed(self, layer: int, key: Tensor) -> Tensor:
+        if not self.qk_norm:
+            return key
+        normed: Tensor = self.decoder.layers[layer].self_attn.k_norm(key.unflatten(-1, (-1, self.head_dim)))
+        return normed.flatten(-2)
 
     def _heads(self, flat: Tensor) -> Tensor:
         batch, count, _ = flat.shape

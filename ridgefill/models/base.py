@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from ridgefill.errors import ConfigError
 from ridgefill.models.cache import RowCache, RowIndex, RowView
+from ridgefill.models.kva import KVA_FILE, KvaHeads
 
 LINEAR = "linear_attention"
 """Kind of a recurrent layer, as transformers names it; every other kind keeps keys and values by position."""
@@ -43,7 +46,8 @@ class Adapter(ABC):
     maps predict, the **block input** (the layer input itself but for hyper-connections). kinds: each layer's kind.
     windows: kind -> how many positions a row sees, itself included, for kinds that do not see them all.
     first_split: lowest split the architecture allows; split_reason: why, for the error message. position_axes: how
-    often the stock model numbers a row, of text the same on each axis.
+    often the stock model numbers a row, of text the same on each axis. kva: trained heads that filled rows are written
+    from instead of predicted block inputs (``filling``).
     """
 
     layers: int
@@ -54,6 +58,7 @@ class Adapter(ABC):
     first_split: int = 1
     split_reason: str = ""
     position_axes: int = 1
+    kva: KvaHeads | None = None
     device: torch.device
     dtype: torch.dtype
     fingerprint: dict[str, object]
@@ -95,6 +100,42 @@ class Adapter(ABC):
     def logits(self, x: Tensor) -> Tensor:
         """Output of the last layer to logits ``[B, R, vocabulary]``."""
 
+    @property
+    def predicts_inputs(self) -> bool:
+        """Whether filled rows are written from predicted block inputs: maps can be fitted, entries rescaled."""
+        return self.kva is None
+
+    def filling(self, fill: str, exact_rows: str = "original", heads: KvaHeads | None = None) -> Adapter:
+        """The adapter under which an arm's late layers and its decoding run: this one, or a shallow copy.
+
+        fill: ``exact``, ``none``, ``identity``, ``ridge``, ``kva`` or ``swiftkv``. exact_rows: what exact rows compute
+        in late layers, the ``original`` model's layers or ``swiftkv``'s. heads: what a ``kva`` arm writes from, for it
+        alone; they are brought to the model's type and place, which costs nothing when ``KvaHeads.to`` has done it.
+        Raises ``ConfigError`` with the reason where the model cannot do this, ``MapError`` for heads of another model.
+        """
+        if "swiftkv" in (fill, exact_rows):
+            raise ConfigError(
+                f"a fill of {fill!r} with {exact_rows!r} exact rows was asked for, and this "
+                f"{self.fingerprint['family']} model has no SwiftKV projections; load a llama_swiftkv checkpoint for "
+                "the swiftkv arms"
+            )
+        if exact_rows != "original" or fill not in ("exact", "none", "identity", "ridge", "kva"):
+            raise ConfigError(
+                f"a fill of {fill!r} with {exact_rows!r} exact rows was asked for; expected exact, none, identity, "
+                "ridge, kva or swiftkv, and original or swiftkv"
+            )
+        if fill != "kva":
+            return self if self.kva is None else self._with(None)
+        if heads is None:
+            raise ConfigError(f"a kva arm needs trained heads for this model; give their file, such as {KVA_FILE}")
+        heads.require(self.fingerprint)
+        return self._with(heads.to(self.dtype, self.device))
+
+    def _with(self, heads: KvaHeads | None) -> Self:
+        twin = copy.copy(self)
+        twin.kva = heads
+        return twin
+
     def block_input(self, layer: int, x: Tensor) -> Tensor:
         """What maps of ``layer`` predict, from its true input ``[B, R, width]``: ``[B, R, hidden]``."""
         return x
@@ -123,6 +164,10 @@ class Adapter(ABC):
         if not self.first_split <= split < self.layers:
             expected = f"{self.first_split} to {self.layers - 1}{self.split_reason}"
             raise ConfigError(f"split {split} is outside the model; expected {expected}")
+        if self.kva is not None and split != self.kva.split:
+            raise ConfigError(
+                f"split {split} was asked for; these KVA heads were trained for split {self.kva.split} only"
+            )
 
     def attends(self, layer: int) -> bool:
         """Whether every row of ``layer`` attends to all rows before it, so that its attention can rank them."""

@@ -4,7 +4,8 @@
 ``k_proj_swiftkv`` and ``v_proj_swiftkv``, rotary at the row's own position. What the layers predict is therefore always
 the split state itself, and the identity fill on this adapter **is** SwiftKV's fill: ``swiftkv_released`` is an
 identity-filled arm with a tail of 1, ``swiftkv_tail`` one with a tail of 4,096. Ridge maps have nothing to predict
-here; fit them on the original model. Only the checkpoint's own split can be filled.
+here; fit them on the original model. Only the checkpoint's own split can be filled. Arms ask for the fill by its own
+name, ``swiftkv`` (``filling``); ``identity`` and ``ridge`` are refused, as either would be reported as what it is not.
 
 **Exact rows** differ between the two arms, hence ``exact_rows``:
 
@@ -20,14 +21,26 @@ here; fit them on the original model. Only the checkpoint's own split can be fil
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Literal
 
 from torch import Tensor
 
 from ridgefill.errors import ConfigError, ModelError
-from ridgefill.models.base import Rows
+from ridgefill.models.base import Adapter, Rows
 from ridgefill.models.cache import RowCache
+from ridgefill.models.kva import KvaHeads
 from ridgefill.models.llama import LlamaAdapter
+
+REFUSED = {
+    "identity": "on a SwiftKV checkpoint the identity fill is SwiftKV's own and would be reported as POP; ask for the "
+    "swiftkv arms, or load the original model",
+    "ridge": "a SwiftKV checkpoint's filled rows are projected from the split state itself, so maps have nothing to "
+    "predict; load the original model, or ask for the swiftkv arms",
+    "kva": "KVA heads were trained for the original model's layers, and this is a SwiftKV checkpoint; load the "
+    "original model",
+}
+"""Fills that this adapter refuses, and why."""
 
 
 class LlamaSwiftKVAdapter(LlamaAdapter):
@@ -38,17 +51,44 @@ class LlamaSwiftKVAdapter(LlamaAdapter):
     def __init__(self, model: Any, exact_rows: Literal["swiftkv", "original"] = "swiftkv") -> None:
         super().__init__(model)
         self.split = int(self.decoder.split)
-        self.exact_rows = exact_rows
-        if exact_rows == "original" and self.decoder.layers[self.split].self_attn.q_proj is None:
-            raise ModelError(
-                "the checkpoint keeps only SwiftKV's own projections in its late layers; exact rows need the original "
-                "q_proj, k_proj and v_proj there too: use the released checkpoint"
-            )
+        self._follow(exact_rows)
         self.fingerprint = {
             **self.fingerprint,
             "num_key_value_layers": self.split,
             "key_value_group_size": int(model.config.key_value_group_size),
         }
+
+    def _follow(self, exact_rows: str) -> None:
+        if exact_rows == "original" and self.decoder.layers[self.split].self_attn.q_proj is None:
+            raise ModelError(
+                "the checkpoint keeps only SwiftKV's own projections in its late layers; exact rows need the original "
+                "q_proj, k_proj and v_proj there too: use the released checkpoint"
+            )
+        self.exact_rows = exact_rows
+
+    @property
+    def predicts_inputs(self) -> bool:
+        """See ``Adapter.predicts_inputs``: filled rows are projected from the split state."""
+        return False
+
+    def filling(self, fill: str, exact_rows: str = "original", heads: KvaHeads | None = None) -> Adapter:
+        """See ``Adapter.filling``. The exact arm is the original model, which the swiftkv arms are compared with.
+
+        Raises ``ModelError`` for original exact rows on a checkpoint that does not keep the original projections.
+        """
+        if fill in REFUSED:
+            raise ConfigError(f"a fill of {fill!r} was asked for: {REFUSED[fill]}")
+        allowed = {"swiftkv": ("swiftkv", "original"), "exact": ("original",), "none": ("original",)}.get(fill, ())
+        if exact_rows not in allowed:
+            raise ConfigError(
+                f"a fill of {fill!r} with {exact_rows!r} exact rows was asked for; expected swiftkv with swiftkv or "
+                "original exact rows, or exact or none, whose exact rows are the original model's"
+            )
+        if exact_rows == self.exact_rows:
+            return self
+        twin = copy.copy(self)
+        twin._follow(exact_rows)
+        return twin
 
     def require_split(self, split: int) -> None:
         """See ``Adapter.require_split``: the projections were trained to read one layer's input."""

@@ -98,6 +98,18 @@ def load_model_folder(folder: Path, model: ModelConfig, dtype: str) -> Loaded:
     return Loaded(ADAPTERS[model.family](network), tokenizer, sha256_file(folder / "tokenizer.json"), network)
 
 
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    """Only the tokenizer of a model folder. Raises ``ModelError`` when it cannot be loaded."""
+    _quiet()
+    register()
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
+    except Exception as error:  # a missing or broken file, an unknown kind
+        reason = " ".join(str(error).split())
+        raise ModelError(f"no tokenizer could be loaded from {folder} ({reason}); {_repair(folder)}") from error
+    return tokenizer
+
+
 def load_any(source: str, dtype: str = "auto", device: str = "cpu") -> Loaded:
     """Load a model of any supported family from a folder or a hub repository, with no configuration of ours.
 

@@ -8,6 +8,7 @@ from ridgefill.arms import Arm
 from ridgefill.fill import oracle, run_late
 from ridgefill.passes import run_exact, run_lower
 from ridgefill.rows import plan_rows
+from ridgefill.selectors.context import Context
 
 TAIL = 20
 WINDOW = 24
@@ -49,7 +50,7 @@ def test_an_arm_with_no_filled_row_is_the_stock_model_bit_for_bit(case, prompt, 
     one, ids = case(dtype), prompt(tokens)
     arm = Arm("arm", name, split=one.split, tail=tokens)
     lower = run_lower(one.adapter, ids, one.split)
-    planned = plan_rows(arm, one.adapter, lower, one.geometry, 0)
+    planned = plan_rows(arm, Context.around(one.adapter, lower, 0), one.geometry)
     done = run_late(one.adapter, lower, planned, None if name == "none" else one.adapter.block_input, arm)
     stock = one.model(ids, use_cache=True)
     assert torch.equal(one.adapter.logits(done.hidden), stock.logits)
@@ -94,7 +95,7 @@ def test_exact_rows_in_pieces_are_one_pass(case, prompt, plan, error, monkeypatc
     lower = exact.lower(one.split)
     if fills == "nothing":
         arm, predict = Arm("arm", "none", split=one.split, tail=30), None
-        planned = plan_rows(arm, one.adapter, lower, one.geometry, 0)
+        planned = plan_rows(arm, Context.around(one.adapter, lower, 0), one.geometry)
     else:
         arm = Arm("arm", "ridge", split=one.split, tail=30)
         predict = oracle(one.adapter, exact.inputs, planned.filled)
@@ -116,7 +117,7 @@ def test_rows_that_nobody_may_read_stay_nan_and_reach_nothing(case, prompt, plan
         predict = oracle(one.adapter, exact.inputs, planned.filled)
     if fills == "nothing":
         arm, predict = Arm("arm", "none", split=one.split, tail=tail), None
-        planned = plan_rows(arm, one.adapter, lower, one.geometry, 0)
+        planned = plan_rows(arm, Context.around(one.adapter, lower, 0), one.geometry)
     done = run_late(one.adapter, lower, planned, predict, arm)
     assert bool(one.adapter.logits(done.hidden).isfinite().all())
     for layer in range(one.split, one.adapter.layers):

@@ -2,6 +2,7 @@
 
 import copy
 import runpy
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
@@ -20,12 +21,15 @@ from ridgefill.capture import capture
 from ridgefill.errors import ConfigError, ModelError, ResultsError
 from ridgefill.fill import predictor, run_late
 from ridgefill.lam import cache_write_cosines
+from ridgefill.map_options import PLAIN
 from ridgefill.models.load import load_model_folder
 from ridgefill.models.wrap import adapter_for
 from ridgefill.moments import chunk_moments, load_moments, merge, save_moments
 from ridgefill.passes import run_exact, run_lower
 from ridgefill.ridge import factorise, residual_shares, solve
-from ridgefill.rows import RowPlan, attention_rows
+from ridgefill.rows import RowPlan
+from ridgefill.selectors.attention import AttentionRows
+from ridgefill.selectors.context import Context
 from ridgefill.settings import HubSource, ModelConfig, ModelGeometry
 
 HERE = Path(__file__).parent
@@ -130,7 +134,7 @@ def test_arms_write_what_maps_or_streams_predict(adapter, moments, split_layer):
     plan = RowPlan(torch.arange(40), torch.arange(40, 60), 20, 0, ())
     for name, predict in (("ridge", maps.predict), ("identity", adapter.block_input)):
         arm = Arm(name, name, split=SPLIT, tail=20, split_layer=split_layer)
-        done = run_late(adapter, lower, plan, predictor(arm, {SPLIT: maps.predict}, adapter), arm)
+        done = run_late(adapter, lower, plan, predictor(arm, {(SPLIT, PLAIN): maps.predict}, adapter), arm)
         written = adapter.writes(5, predict(5, lower.state[:, :40]))
         value = done.cache.visible(5, 0, 40)[1].transpose(1, 2).flatten(2)
         assert torch.equal(value, written["value"])
@@ -194,8 +198,8 @@ def test_attention_received_is_the_stock_attention(model, adapter):
     assert torch.equal(exact.cache.indexed[3], before)
     # A row sees 16 to 19 of its tokens, so some tokens get nothing from most of them.
     assert float(received.min()) < 0.5 * float(received.mean())
-    picked = attention_rows(adapter, run_lower(adapter, ids, SPLIT, window=20), 45, 5)
-    assert picked.tolist() == sorted(expected[:45].topk(5).indices.tolist())
+    context = replace(Context.around(adapter, run_lower(adapter, ids, SPLIT, window=20)), prefix=45)
+    assert list(AttentionRows(5 / 65, window=20).rows(context)) == sorted(expected[:45].topk(5).indices.tolist())
 
 
 def test_the_text_model_of_a_multimodal_one_is_adapted(model):

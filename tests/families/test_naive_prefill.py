@@ -10,9 +10,13 @@ import torch
 from ridgefill.arms import Arm
 from ridgefill.decode import decode_greedy
 from ridgefill.fill import predictor, run_late
+from ridgefill.map_options import PLAIN
 from ridgefill.maps import RidgeMaps
 from ridgefill.passes import run_lower
 from ridgefill.rows import plan_rows
+from ridgefill.selectors.attention import AttentionRows
+from ridgefill.selectors.context import Context
+from ridgefill.selectors.controls import RandomRows
 
 NAIVE = runpy.run_path(str(Path(__file__).parents[1] / "naive" / "families.py"))["FAMILIES"]
 TAIL, TOKENS, NEW = 12, 60, 6
@@ -24,8 +28,8 @@ ARMS = {
     "ridgefill mapped": Arm("ridgefill", "ridge", split=2, tail=TAIL, split_layer="mapped"),
     "no_fill": Arm("no_fill", "none", split=3, tail=TAIL),
     "pop_native": Arm("pop_native", "identity", split=4, tail=1),
-    "random rows": Arm("r", "ridge", "random_rows", split=3, tail=TAIL, rows_share=0.1),
-    "attention rows": Arm("a", "ridge", "attention_rows", split=5, tail=TAIL, rows_share=0.1),
+    "random rows": Arm("r", "ridge", split=3, tail=TAIL, rows=RandomRows(0.1)),
+    "attention rows": Arm("a", "ridge", split=5, tail=TAIL, rows=AttentionRows(0.1)),
 }
 
 
@@ -73,8 +77,8 @@ def test_every_arm_equals_the_naive_prefill_and_decodes_as_it_does(case, prompt,
     one, arm = case(), ARMS[name]
     adapter, maps = one.adapter, random_maps(arm.split)
     lower = run_lower(adapter, prompt(TOKENS), arm.split, capacity=TOKENS + NEW)
-    plan = plan_rows(arm, adapter, lower, one.geometry, seed=5)
-    done = run_late(adapter, lower, plan, predictor(arm, {arm.split: maps.predict}, adapter), arm)
+    plan = plan_rows(arm, Context.around(adapter, lower, 5), one.geometry)
+    done = run_late(adapter, lower, plan, predictor(arm, {(arm.split, PLAIN): maps.predict}, adapter), arm)
     predict = {
         "none": None,
         "identity": lambda layer, state: state,

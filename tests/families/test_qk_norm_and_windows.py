@@ -1,5 +1,7 @@
 """What tells Qwen3 and Gemma 3 from Llama: norms on queries and keys, rotary tables by kind of layer, windows."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -9,7 +11,9 @@ from ridgefill.errors import ConfigError
 from ridgefill.fill import oracle, predictor, run_late
 from ridgefill.models.base import causal_mask
 from ridgefill.passes import run_exact, run_lower
-from ridgefill.rows import attention_rows, plan_rows
+from ridgefill.rows import plan_rows
+from ridgefill.selectors.attention import AttentionRows
+from ridgefill.selectors.context import Context
 
 WINDOW, TAIL, TOKENS = 24, 20, 90
 TOLERANCE = 1e-5
@@ -117,9 +121,10 @@ def test_attention_selected_rows_come_from_layers_that_see_all_rows(case, prompt
     lower = run_lower(adapter, prompt(TOKENS), split)
     assert sorted(lower.window_inputs) == [layer for layer in (1, 4) if layer < split]
     geometry = Geometry(layers=6, hidden=32, q=64, kv=16, ff=64)
-    arm = Arm("a", "ridge", "attention_rows", split=split, tail=TAIL, rows_share=0.1)
-    planned = plan_rows(arm, adapter, lower, geometry, 0)
-    assert list(planned.selected) == attention_rows(adapter, lower, TOKENS - TAIL, 9).tolist()
+    arm = Arm("a", "ridge", split=split, tail=TAIL, rows=AttentionRows(0.1))
+    planned = plan_rows(arm, Context.around(adapter, lower, 0), geometry)
+    around = replace(Context.around(adapter, lower), prefix=TOKENS - TAIL)
+    assert planned.selected == AttentionRows(9 / TOKENS).rows(around)
     assert list(planned.selected) != list(range(9))
 
 
@@ -128,6 +133,6 @@ def test_no_layer_to_rank_rows_with_is_one_sentence(case, prompt):
     """Below the first layer that sees all rows there is nothing to rank by; taking the first rows would be silent."""
     adapter = case().adapter
     lower = run_lower(adapter, prompt(TOKENS), 1)
-    with pytest.raises(ConfigError, match=r"no layer below split 1 .*layers 1, 4"):
-        attention_rows(adapter, lower, TOKENS - TAIL, 9)
+    with pytest.raises(ConfigError, match="no layer below split 1 ranks rows by attention; expected a deeper split"):
+        AttentionRows().rows(replace(Context.around(adapter, lower), prefix=TOKENS - TAIL))
     assert predictor(Arm("i", "identity", split=1), {}, adapter) == adapter.block_input

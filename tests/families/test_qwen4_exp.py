@@ -16,6 +16,7 @@ from ridgefill.fill import oracle, run_late
 from ridgefill.models.wrap import adapter_for
 from ridgefill.passes import run_exact, run_lower
 from ridgefill.rows import RowPlan, plan_rows
+from ridgefill.selectors.context import Context
 
 BUILD = runpy.run_path(str(Path(__file__).parent / "builders.py"))
 VOCABULARY, EOS = BUILD["VOCABULARY"], BUILD["VOCABULARY"] - 1
@@ -111,7 +112,8 @@ def test_an_arm_with_no_filled_row_is_the_stock_model_bit_for_bit(tokens, dtype,
     ids = prompt(tokens)
     arm = Arm(name, "none" if name == "no_fill" else "identity", split=SPLIT, tail=tokens)
     lower = run_lower(adapter, ids, SPLIT)
-    done = run_late(adapter, lower, plan_rows(arm, adapter, lower, GEOMETRY, 0), adapter.block_input, arm)
+    plan = plan_rows(arm, Context.around(adapter, lower), GEOMETRY)
+    done = run_late(adapter, lower, plan, adapter.block_input, arm)
     stock = model(ids, use_cache=True)
     assert torch.equal(adapter.logits(done.hidden), stock.logits)
     require_equal(adapter, done.cache, stock.cache, tokens)
@@ -206,7 +208,7 @@ def test_without_a_fill_recurrent_layers_start_from_nothing():
     model, adapter = build()
     arm = Arm("no_fill", "none", split=SPLIT, tail=TAIL)
     lower = run_lower(adapter, prompt(65), SPLIT)
-    done = run_late(adapter, lower, plan_rows(arm, adapter, lower, GEOMETRY, 0), None, arm)
+    done = run_late(adapter, lower, plan_rows(arm, Context.around(adapter, lower, 0), GEOMETRY), None, arm)
     alone = DynamicCache(config=model.config)
     model.model.layers[SPLIT](lower.state[:, -TAIL:], position_embeddings=None, cache=alone)
     expected = stocks(alone.layers[SPLIT])
@@ -245,7 +247,7 @@ def test_prompts_of_two_lengths_decode_together_as_each_would_alone():
         for arm in (Arm("i", "identity", split=SPLIT, tail=TAIL), Arm("no_fill", "none", split=SPLIT, tail=TAIL)):
             lower = exact.lower(SPLIT)
             predict = adapter.block_input if arm.fill == "identity" else None
-            filled = run_late(adapter, lower, plan_rows(arm, adapter, lower, GEOMETRY, 0), predict, arm)
+            filled = run_late(adapter, lower, plan_rows(arm, Context.around(adapter, lower, 0), GEOMETRY), predict, arm)
             done.append((filled.cache, filled.hidden))
         lengths += [tokens] * 3
     together = decode(adapter, done, lengths, 16)

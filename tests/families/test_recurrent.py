@@ -22,6 +22,7 @@ from ridgefill.models.base import LINEAR, view
 from ridgefill.models.wrap import adapter_for
 from ridgefill.passes import run_exact, run_lower
 from ridgefill.rows import RowPlan, plan_rows
+from ridgefill.selectors.context import Context
 
 BUILT = runpy.run_path(str(Path(__file__).with_name("builders.py")))
 SHAPE = Geometry(layers=8, hidden=32, q=64, kv=32, ff=64)
@@ -115,7 +116,7 @@ def test_prompts_and_arms_decoded_together_are_as_each_alone(hybrid, prompt):
         exact = run_exact(hybrid, prompt(tokens), keep=[3, 4], capacity=tokens + 12)
         runs = [exact]
         for arm in arms:
-            rows = plan_rows(arm, hybrid, exact.lower(arm.split), SHAPE, 0)
+            rows = plan_rows(arm, Context.around(hybrid, exact.lower(arm.split), 0), SHAPE)
             runs.append(run_late(hybrid, exact.lower(arm.split), rows, predictor(arm, {}, hybrid), arm))
         caches += [run.cache for run in runs]
         hidden += [run.hidden for run in runs]
@@ -156,7 +157,7 @@ def test_without_a_fill_a_state_holds_the_exact_rows_only(hybrid, prompt):
     arm, lower = Arm("no_fill", "none", split=4, tail=20), run_lower(hybrid, prompt(65), 4)
     changed = replace(lower, state=lower.state.clone())
     changed.state[:, :45] += 1.0
-    rows = plan_rows(arm, hybrid, lower, SHAPE, 0)
+    rows = plan_rows(arm, Context.around(hybrid, lower, 0), SHAPE)
     found, again = (run_late(hybrid, one, rows, None, arm) for one in (lower, changed))
     assert torch.equal(found.hidden, again.hidden)
     alone = hybrid.new_cache(65)

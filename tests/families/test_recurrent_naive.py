@@ -2,6 +2,7 @@
 
 import copy
 import runpy
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -12,12 +13,15 @@ from ridgefill.arms import Arm
 from ridgefill.capture import capture
 from ridgefill.fill import predictor, run_late
 from ridgefill.lam import cache_write_cosines, mean_write_cosine
+from ridgefill.map_options import PLAIN
 from ridgefill.maps import RidgeMaps
 from ridgefill.models.base import LINEAR
 from ridgefill.models.wrap import adapter_for
 from ridgefill.passes import run_exact
 from ridgefill.ridge import factorise, residual_shares, solve
-from ridgefill.rows import RowPlan, attention_rows
+from ridgefill.rows import RowPlan
+from ridgefill.selectors.attention import AttentionRows
+from ridgefill.selectors.context import Context
 
 TESTS = Path(__file__).parents[1]
 BUILT = runpy.run_path(str(Path(__file__).with_name("builders.py")))
@@ -93,7 +97,9 @@ def test_every_fill_equals_the_naive_prefill(both, prompt, plan, error, split, f
     planned, fitted = plan(60, [*rows, *range(45, 60)]), maps(split)
     if fill == "none":
         planned = RowPlan(planned.filled[:0], planned.exact, 15, 45, ())
-    done = run_late(adapter, lower, planned, predictor(arm, {split: fitted.predict}, adapter), arm, continuation=10)
+    done = run_late(
+        adapter, lower, planned, predictor(arm, {(split, PLAIN): fitted.predict}, adapter), arm, continuation=10
+    )
     predict = {
         "none": None,
         "identity": lambda layer, state: state,
@@ -138,8 +144,8 @@ def test_rows_are_ranked_by_the_attention_of_gated_layers(both, prompt, error):
         received[: row + 1] += memory["weights"][row].sum(0)
     window = adapter.rows(torch.arange(45, 65))
     assert error(adapter.attention_received(3, exact.inputs[3][:, 45:], window, exact.cache), received) <= TOLERANCE
-    picked = attention_rows(adapter, exact.lower(5), 40, 6)
-    assert picked.tolist() == sorted(received[:40].topk(6).indices.tolist())
+    context = replace(Context.around(adapter, exact.lower(5)), prefix=40)
+    assert list(AttentionRows(6 / 65, window=20).rows(context)) == sorted(received[:40].topk(6).indices.tolist())
 
 
 def test_what_a_recurrent_layer_writes_is_what_feeds_its_state(both, prompt, error):
