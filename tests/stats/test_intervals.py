@@ -1,4 +1,4 @@
-"""Intervals, bounds and tests of ``ridgefill.stats``."""
+"""Intervals, bounds and tests of ``ridgefill.stats`` for one contrast: against scipy, theory and degenerate data."""
 
 import math
 
