@@ -21,7 +21,6 @@ class Essays:
 
     text: str
     separator: str = field(default=" ", init=False)
-    step: int = field(default=500, init=False)
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -46,7 +45,6 @@ class Noise:
     """Haystack of ``size`` lines of the same noise."""
 
     separator: str = field(default="\n", init=False)
-    step: int = field(default=25, init=False)
 
     def units(self, size: int) -> list[str]:
         """``size`` equal lines."""
@@ -57,7 +55,23 @@ class Noise:
         return sorted(rng.sample(range(units), needles))
 
 
-Haystack = Essays | Noise
+@dataclass(frozen=True)
+class Lines:
+    """Haystack of given lines, the first ``size`` of them."""
+
+    texts: tuple[str, ...]
+    separator: str = field(default="\n", init=False)
+
+    def units(self, size: int) -> list[str]:
+        """The first ``size`` lines."""
+        return list(self.texts[:size])
+
+    def places(self, rng: random.Random, units: int, needles: int) -> list[int]:
+        """Different random lines, in reading order."""
+        return sorted(rng.sample(range(units), needles))
+
+
+Haystack = Essays | Noise | Lines
 
 
 def hide(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ridgefill.errors import TextError
@@ -25,6 +25,8 @@ class RulerSample:
 
     ``question_prompt`` is the user turn; ``answer_prefix`` follows the chat template, so that the model
     continues it. ``references`` are the values to find; ``new_tokens`` is the generation budget.
+    ``question`` is the (start, end) of the question's characters in ``question_prompt``; ``metric`` is how
+    the references are scored.
     """
 
     task: str
@@ -35,6 +37,8 @@ class RulerSample:
     references: tuple[str, ...]
     needles: tuple[Needle, ...]
     new_tokens: int
+    question: tuple[int, int]
+    metric: str = "all"
 
 
 class TokenSpan(NamedTuple):
@@ -50,6 +54,43 @@ class FilledRegion(NamedTuple):
 
     inserted: bool
     queried: bool
+
+
+def question_first(sample: RulerSample) -> RulerSample:
+    """The same sample with its question in front of the user turn: question, newline, the rest.
+
+    The white space before the question goes, so that the turn does not end in any (chat templates may
+    trim it). Needles and question keep their text at their new characters; the answer prefix stays. A
+    question in front already changes nothing. Raises TextError when the question's characters are not
+    inside the turn or a needle overlaps them.
+    """
+    start, end = sample.question
+    if not 0 <= start < end <= len(sample.question_prompt):
+        raise TextError(
+            f"the question of {sample.task} sample {sample.index} is at characters {start} to {end} of a user turn "
+            f"of {len(sample.question_prompt)}; give the question's place"
+        )
+    before, after = sample.question_prompt[:start].rstrip(), sample.question_prompt[end:]
+    if not before:
+        return sample
+    question = sample.question_prompt[start:end]
+    front = len(question) + 1
+
+    def moved(needle: Needle) -> Needle:
+        if needle.char_end <= len(before):
+            shift = front
+        elif needle.char_start >= end:
+            shift = front + len(before) - end
+        else:
+            raise TextError(f"the needle {needle.text!r} overlaps the question, which therefore cannot be moved")
+        return replace(needle, char_start=needle.char_start + shift, char_end=needle.char_end + shift)
+
+    return replace(
+        sample,
+        question_prompt=f"{question}\n{before}{after}",
+        needles=tuple(moved(needle) for needle in sample.needles),
+        question=(0, len(question)),
+    )
 
 
 def locate_needles(sample: RulerSample, prompt_text: str, offsets: Sequence[tuple[int, int]]) -> list[TokenSpan]:

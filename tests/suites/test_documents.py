@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from ridgefill.errors import TextError
+from ridgefill.suites.balance import balanced
 from ridgefill.suites.documents import CALIBRATION, DOCUMENTS, calibration, haystack, main
-from ridgefill.suites.freeze import Quota, freeze
-from ridgefill.suites.manifest import load, load_manifest, save_manifest, select
+from ridgefill.suites.freeze import Quota, Stretch, freeze
+from ridgefill.suites.manifest import load, load_manifest, save_manifest, select, text_set
 from ridgefill.texts import SOURCES, load_sources
 
 ROOT = Path(__file__).parents[2]
-SMALL = Quota(evaluation=2, evaluation_chars=600, heldout_chars=500, calibration_chars=900, shortest=200, longest=700)
+LIBRARY = ROOT / "data/texts/library"
+SMALL = Quota((Stretch(2, 600),), heldout_chars=500, calibration_chars=900, shortest=200, longest=700)
 
 
 @pytest.fixture
@@ -61,6 +63,26 @@ def test_a_file_with_a_known_run_is_passed_over(make_source, prose, tmp_path):
     source = make_source("gamma", files)
     with pytest.raises(TextError, match="add a source or lower the quota"):
         freeze({"gamma": source}, tmp_path / "cache", SMALL, {})
+
+
+def test_a_near_duplicate_is_passed_over(make_source, prose, tmp_path):
+    """Twelve files of the same sentences, in another order each, are one file and eleven variants."""
+    sentences = prose("s", 240).split(". ")
+    files = {f"pkg/{i}.txt": ". ".join(sentences[i:] + sentences[:i]) for i in range(12)}
+    one = Quota((Stretch(1, 600),), heldout_chars=0, calibration_chars=0, shortest=200)
+    source = make_source("gamma", files)
+    assert len(freeze({"gamma": source}, tmp_path / "cache", one, {})[0]) == 1
+    with pytest.raises(TextError, match="add a source or lower the quota"):
+        freeze({"gamma": source}, tmp_path / "cache", replace(one, evaluation=(Stretch(2, 600),)), {})
+
+
+def test_a_file_becomes_the_longest_document_still_wanted(make_source, prose, tmp_path):
+    """Two lengths: long files fill the longer one first, and every count is met."""
+    files = {f"pkg/{i}.txt": prose(i, 80 if i % 2 else 400) for i in range(12)}
+    two = Quota((Stretch(3, 400), Stretch(2, 2000)), heldout_chars=0, calibration_chars=0, shortest=200)
+    evaluation, other = freeze({"gamma": make_source("gamma", files)}, tmp_path / "cache", two, {})
+    assert Counter(document.length for document in evaluation) == {400: 3, 2000: 2}
+    assert other == []
 
 
 def test_haystack_files_are_never_documents(two_domains, tmp_path):
@@ -177,6 +199,72 @@ def test_the_gate_command_reports_and_fails_on_a_shared_run(make_source, prose, 
     assert command(tmp_path, listing, "check", "--report", str(report)) == 5
     assert "share runs of 50 words" in capsys.readouterr().err
     assert json.loads(report.read_text())["findings"][0]["evaluation"] == "haystack/hay/pkg/h.txt"
+
+
+def test_a_set_of_texts_is_a_folder_that_can_keep_its_calibration(make_source, prose, tmp_path, sources_file, capsys):
+    """Named by its folder: frozen beside calibration texts that stay as they are and are no document, then checked."""
+    files = {f"pkg/{i:02}.txt": prose(f"file{i}", 2200) for i in range(30)}
+    hay = make_source("hay", {"pkg/h.txt": prose("hay", 300)}, domain=None)
+    alpha = make_source("alpha", files, domain="alpha")
+    where = ["--set", str(tmp_path), "--cache", str(tmp_path / "cache"), "--haystack", "hay:0:1"]
+    sources_file(hay, alpha)
+    assert main(["freeze", *where]) == 0
+    kept = (tmp_path / "calibration.json").read_bytes()
+    assert main(["freeze", *where, "--keep-calibration", "--stretch", "4:900", "--stretch", "2:5000"]) == 0
+    assert (tmp_path / "calibration.json").read_bytes() == kept
+    documents = load_manifest(tmp_path / "documents.json")
+    assert Counter(document.length for document in documents) == {900: 4, 5000: 2}
+    assert not {d.member for d in documents} & {d.member for d in load_manifest(tmp_path / "calibration.json")}
+    capsys.readouterr()
+    assert main(["check", *where, "--markdown", str(tmp_path / "o.md")]) == 0
+    assert "| evaluation | alpha | 6 | 13,600 |" in (tmp_path / "o.md").read_text()
+    assert main(["list", *where]) == 0
+    assert capsys.readouterr().out.count("\n| alpha/") == 6
+
+
+def test_the_gate_refuses_documents_that_are_variants_of_each_other(make_source, prose, tmp_path, sources_file, capsys):
+    """The same member under two ids is found by the check, whatever froze it."""
+    files = {f"pkg/{i:02}.txt": prose(f"file{i}", 2200) for i in range(30)}
+    hay = make_source("hay", {"pkg/h.txt": prose("hay", 300)}, domain=None)
+    listing = sources_file(hay, make_source("alpha", files, domain="alpha"))
+    assert command(tmp_path, listing, "freeze") == 0
+    documents = load_manifest(tmp_path / "d.json")
+    save_manifest(tmp_path / "d.json", [*documents, replace(documents[0], id="again")])
+    assert command(tmp_path, listing, "check") == 5
+    assert "near-duplicates, the first being" in capsys.readouterr().err
+
+
+def test_the_files_of_a_set_lie_beside_each_other():
+    """The set of a manifest is its folder's, whatever the manifest is called."""
+    assert text_set(DOCUMENTS).sources == SOURCES
+    assert text_set(DOCUMENTS).calibration == CALIBRATION == text_set(DOCUMENTS.with_name("mine.json")).calibration
+
+
+def test_the_library_has_eight_domains_of_three_lengths_beside_the_same_calibration():
+    """Eight domains, each three, two and one document; the calibration texts of the first set, none of its files."""
+    files = text_set(LIBRARY / "documents.json")
+    documents, sources = load_manifest(files.documents), load_sources(files.sources)
+    assert files.calibration.read_bytes() == (ROOT / CALIBRATION).read_bytes()
+    assert len({d.domain for d in documents}) == 8
+    for domain in {d.domain for d in documents}:
+        assert Counter(d.length for d in documents if d.domain == domain) == {54_000: 3, 102_000: 2, 187_000: 1}
+    assert all((d.licence, d.domain) == (sources[d.source].licence, sources[d.source].domain) for d in documents)
+    other = (*load_manifest(files.calibration), *load_manifest(ROOT / DOCUMENTS))
+    assert not {d.source for d in documents} & {d.source for d in other}
+    assert all(source.domain is None or name in {d.source for d in documents} for name, source in sources.items())
+
+
+def test_sources_of_both_sets_are_pinned_alike():
+    """One unpacked folder serves both sets: only the domain may differ."""
+    first, library = load_sources(ROOT / SOURCES), load_sources(LIBRARY / "sources.json")
+    assert set(first) <= set(library)
+    assert all(replace(library[name], domain=source.domain) == source for name, source in first.items())
+
+
+def test_twenty_library_documents_can_be_drawn_at_three_lengths():
+    """Prompts of 8K, 16K and 32K and the 512 tokens after them: 7, 7 and 6, all different."""
+    drawn = balanced(load_manifest(LIBRARY / "documents.json"), 20, (8_704, 16_896, 33_280), seed=0)
+    assert Counter(length for _, length in drawn) == {8_704: 7, 16_896: 7, 33_280: 6}
 
 
 def test_the_frozen_manifests_have_domains_and_roles_that_share_no_file():

@@ -1,11 +1,12 @@
 """Needles are found in the final prompt, and the filled region follows the definition."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from ridgefill.errors import TextError
-from ridgefill.suites.needles import Needle, RulerSample, TokenSpan, filled_region, locate_needles
+from ridgefill.suites.needles import Needle, RulerSample, TokenSpan, filled_region, locate_needles, question_first
 
 PROMPT = "Read this.\nA magic number for x is: 7. Filler words here. A magic number for y is: 8.\nWhat is x?"
 
@@ -15,12 +16,57 @@ def sample():
         Needle(found[0], queried, found.start(), found.end())
         for found, queried in zip(re.finditer(r"A magic.*?\d\.", PROMPT), (True, False), strict=True)
     )
-    return RulerSample("niah_multikey_1", 64, 0, PROMPT, " It is", ("7",), needles, 8)
+    question = (PROMPT.index("What"), len(PROMPT))
+    return RulerSample("niah_multikey_1", 64, 0, PROMPT, " It is", ("7",), needles, 8, question)
 
 
 def offsets_of(text):
     """Word tokens that carry their leading space, as byte-level tokenizers report them."""
     return [found.span() for found in re.finditer(r"\s?\w+|\s?[^\w\s]|\s", text)]
+
+
+def cut(sample, start, end):
+    return sample.question_prompt[start:end]
+
+
+def test_the_question_moves_to_the_front_and_every_span_with_it():
+    """Question, newline, the rest without the newline that led to the question; needles keep their text."""
+    moved = question_first(sample())
+    assert moved.question_prompt == "What is x?\n" + PROMPT.removesuffix("\nWhat is x?")
+    assert cut(moved, *moved.question) == "What is x?"
+    for needle in moved.needles:
+        assert cut(moved, needle.char_start, needle.char_end) == needle.text
+    same = {"answer_prefix", "references", "new_tokens", "task", "length", "index"}
+    assert all(getattr(moved, name) == getattr(sample(), name) for name in same)
+
+
+def test_a_question_in_the_middle_leaves_what_follows_it_in_place():
+    """A needle behind the question moves by another amount than one before it."""
+    start = PROMPT.index("Filler words here.")
+    moved = question_first(replace(sample(), question=(start, start + len("Filler words here."))))
+    assert moved.question_prompt.startswith("Filler words here.\nRead this.\nA magic number for x is: 7. A magic")
+    for needle in moved.needles:
+        assert cut(moved, needle.char_start, needle.char_end) == needle.text
+
+
+def test_a_question_in_front_stays():
+    """Moving twice is moving once."""
+    moved = question_first(sample())
+    assert question_first(moved) == moved
+
+
+@pytest.mark.parametrize("question", [(5, 5), (-1, 4), (8, 10_000)])
+def test_a_question_outside_the_turn_is_refused(question):
+    """Characters that hold no question end in one sentence."""
+    with pytest.raises(TextError, match="give the question's place"):
+        question_first(replace(sample(), question=question))
+
+
+def test_a_needle_over_the_question_is_refused():
+    """Such a needle would be torn apart."""
+    start, end = sample().question
+    with pytest.raises(TextError, match="overlaps the question"):
+        question_first(replace(sample(), question=(start - 3, end)))
 
 
 def test_spans_cover_the_needles_and_nothing_more():

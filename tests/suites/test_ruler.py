@@ -4,20 +4,29 @@ import re
 
 import pytest
 
-from ridgefill.errors import ConfigError, TextError
+from ridgefill.errors import TextError
 from ridgefill.suites.haystack import DEPTHS, Essays
-from ridgefill.suites.ruler import TASKS, generate
-from ridgefill.suites.wording import NOISE, listed
+from ridgefill.suites.ruler import generate
+from ridgefill.suites.wording import NOISE, listed, needle
 from ridgefill.suites.words import Words, distinct_keys, load_words
 
 WORDS = Words(tuple(f"adj{i}" for i in range(30)), tuple(f"noun{i}" for i in range(30)))
 ESSAYS = " ".join(f"Sentence {i} says a thing about matter {i * 7 % 11}." for i in range(900))
-SHAPE = {  # keys, values, references
-    "niah_single_1": (1, 1, 1),
-    "niah_multikey_1": (4, 1, 1),
-    "niah_multivalue": (1, 4, 4),
-    "niah_multiquery": (4, 1, 4),
+SHAPE = {  # needles, references
+    "niah_single_1": (1, 1),
+    "niah_single_2": (1, 1),
+    "niah_single_3": (1, 1),
+    "niah_multikey_1": (4, 1),
+    "niah_multikey_2": (1, 1),
+    "niah_multikey_3": (1, 1),
+    "niah_multivalue": (4, 4),
+    "niah_multiquery": (4, 4),
 }
+WORD, NUMBER = r"adj\d+-noun\d+", r"[1-9]\d{6}"
+UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+KEY = dict.fromkeys(SHAPE, WORD) | {"niah_multikey_3": UUID}
+VALUE = dict.fromkeys(SHAPE, NUMBER) | {"niah_single_3": UUID, "niah_multikey_3": UUID}
+HAYSTACK = {"niah_single_1": "noise", "niah_multikey_2": "needles", "niah_multikey_3": "needles"}
 
 
 def tokenize(text):
@@ -33,37 +42,19 @@ def used(sample):
     return len(tokenize(sample.question_prompt + sample.answer_prefix))
 
 
-def test_every_task_of_the_first_storey_is_known():
-    """Four tasks, each with 128 new tokens; an unknown name lists them."""
-    assert set(TASKS) == set(SHAPE)
-    assert {task.new_tokens for task in TASKS.values()} == {128}
-    with pytest.raises(ConfigError, match="the known tasks are niah_single_1, "):
-        make("niah_single_9")
-
-
 @pytest.mark.parametrize("task", SHAPE)
 def test_keys_values_and_references_have_the_tasks_numbers(task):
     """The right count of needles; the references are the values of the queried needles, nothing else."""
-    keys, values, references = SHAPE[task]
+    needles, references = SHAPE[task]
     for sample in make(task):
-        assert len(sample.needles) == keys * values
+        assert len(sample.needles) == needles
         assert len(set(sample.references)) == len(sample.references) == references
-        queried = [needle.text for needle in sample.needles if needle.queried]
+        queried = [hidden.text for hidden in sample.needles if hidden.queried]
         assert len(queried) == references
         for value in sample.references:
-            assert re.fullmatch(r"[1-9]\d{6}", value)
+            assert re.fullmatch(VALUE[task], value)
             assert sum(value in text for text in queried) == 1
             assert sample.question_prompt.count(value) == 1
-
-
-@pytest.mark.parametrize("task", SHAPE)
-def test_needle_positions_point_at_the_needles(task):
-    """char_start and char_end cut exactly the needle's text, in reading order."""
-    for sample in make(task):
-        starts = [needle.char_start for needle in sample.needles]
-        assert starts == sorted(starts)
-        for needle in sample.needles:
-            assert sample.question_prompt[needle.char_start : needle.char_end] == needle.text
 
 
 @pytest.mark.parametrize("task", SHAPE)
@@ -71,11 +62,11 @@ def test_queried_keys_are_in_the_question_and_distractors_are_not(task):
     """The question asks for all queried keys and no other."""
     for sample in make(task):
         question = sample.question_prompt.rsplit("\n", 1)[1]
-        for needle in sample.needles:
-            key = re.search(r"adj\d+-noun\d+", needle.text)[0]
-            asked = re.findall(r"adj\d+-noun\d+", question)
-            assert (key in asked) == needle.queried
-            assert re.findall(r"adj\d+-noun\d+", sample.answer_prefix) == asked
+        for hidden in sample.needles:
+            key = re.search(KEY[task], hidden.text)[0]
+            asked = re.findall(KEY[task], question)
+            assert (key in asked) == hidden.queried
+            assert re.findall(KEY[task], sample.answer_prefix) == asked
 
 
 @pytest.mark.parametrize("task", SHAPE)
@@ -112,11 +103,32 @@ def test_the_noise_task_is_equal_lines_and_its_needle():
     assert [line for line in lines if line != NOISE] == [sample.needles[0].text]
 
 
+@pytest.mark.parametrize(("task", "kind"), [("niah_multikey_2", "number"), ("niah_multikey_3", "uuid")])
+def test_a_haystack_of_needles_is_lines_with_other_keys_and_values(task, kind):
+    """Every line has the needle's form, no key or value comes twice, and exactly one line is the needle."""
+    for sample in make(task):
+        lines = sample.question_prompt.split("\n")[1:-1]
+        shape = re.escape(needle("KEY", "VALUE", kind)).replace("KEY", f"({KEY[task]})")
+        shape = shape.replace("VALUE", f"({VALUE[task]})")
+        pairs = [re.fullmatch(shape, line).groups() for line in lines]
+        assert len(pairs) > 10
+        assert len({key for key, _ in pairs}) == len({value for _, value in pairs}) == len(pairs)
+        assert lines.count(sample.needles[0].text) == 1
+
+
+@pytest.mark.parametrize("task", SHAPE)
+def test_the_haystack_is_the_tasks(task):
+    """Noise, other needles, or the essays in their order."""
+    text = make(task)[0].question_prompt
+    assert (NOISE in text) == (HAYSTACK.get(task) == "noise")
+    assert ("Sentence 5 says" in text) == (task not in HAYSTACK)
+
+
 def test_essay_needles_stand_between_sentences():
     """What comes before a needle ends a sentence or the introduction."""
     for sample in make("niah_multivalue", 2048):
-        for needle in sample.needles:
-            before = sample.question_prompt[: needle.char_start].rstrip()
+        for hidden in sample.needles:
+            before = sample.question_prompt[: hidden.char_start].rstrip()
             assert before.endswith((".", "text.")) or before == ""
 
 
