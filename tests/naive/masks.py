@@ -17,3 +17,16 @@ def novel_mask(tokens, run):
 def key_mask(full, short, nats):
     """One comparison per token."""
     return [after - before > nats for before, after in zip(full, short, strict=True)]
+
+
+def copyable_mask(tokens, before):
+    """A token is copyable when it and the ones before it equal as many tokens that end earlier."""
+    tokens = list(tokens)
+
+    def ending(position):
+        return tokens[position - before : position + 1]
+
+    return [
+        position >= before and any(ending(earlier) == ending(position) for earlier in range(before, position))
+        for position in range(len(tokens))
+    ]
