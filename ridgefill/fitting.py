@@ -12,12 +12,13 @@ from torch import Tensor
 from ridgefill.capture import capture, cut
 from ridgefill.errors import ConfigError, NumericsError, TextError
 from ridgefill.lam import CosineRow, choose_lam, lam_curve, mean_write_cosine
+from ridgefill.map_options import PLAIN, RidgeOptions, Towards
 from ridgefill.models.base import Adapter
 from ridgefill.models.wrap import adapter_for
 from ridgefill.pretrained import RidgeFillMaps
 from ridgefill.progress import progress as progress_bar
 from ridgefill.ridge import factorise
-from ridgefill.ridge_options import PLAIN, RidgeOptions, Towards, pick, solve_with
+from ridgefill.ridge_options import pick, solve_with
 
 LAM_GRID = (0.00001, 0.0001, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """What ``lam`` is chosen from unless told otherwise: the paper's range, and below it, as one massive channel can carry

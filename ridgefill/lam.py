@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ridgefill.map_options import PLAIN, RidgeOptions
 from ridgefill.models.base import Adapter
 from ridgefill.passes import run_exact
 from ridgefill.ridge import Factorised, best_lam
-from ridgefill.ridge_options import PLAIN, Maps, RidgeOptions, solve_with
+from ridgefill.ridge_options import Maps, solve_with
 
 
 @dataclass(frozen=True)

@@ -9,20 +9,19 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+from ridgefill.cost import RANKING_LAYERS
 from ridgefill.errors import NumericsError, TextError
 from ridgefill.models.base import Adapter
 from ridgefill.models.cache import RowCache
-
-SELECTOR_LAYERS = (3, 7, 11, 15)
-"""Layers whose attention ranks the prefix rows (paper section 2.4): those below the split that see all rows."""
+from ridgefill.ranking import ranked, received_attention
 
 
 def selector_layers(adapter: Adapter) -> tuple[int, ...]:
-    """Layers that rank prefix rows where they lie below the split: SELECTOR_LAYERS that see all rows, ascending.
+    """Layers that rank prefix rows where they lie below the split: RANKING_LAYERS that see all rows, ascending.
 
     In a model with windows few layers see all rows, in other places, so all that do are taken.
     """
-    candidates = range(adapter.layers) if adapter.windows else SELECTOR_LAYERS
+    candidates = range(adapter.layers) if adapter.windows else RANKING_LAYERS
     return tuple(layer for layer in candidates if layer < adapter.layers and adapter.attends(layer))
 
 
@@ -42,6 +41,15 @@ class LowerPass:
     window: tuple[int, int]
     window_inputs: Mapping[int, Tensor]
     seconds: float
+
+    def most_attended(
+        self, adapter: Adapter, inputs: Mapping[int, Tensor], first: int, end: int, prefix: int
+    ) -> tuple[int, ...]:
+        """Positions below ``prefix`` by the attention they receive from the rows ``first`` to ``end`` (excluded).
+
+        The most attended first, ties to the lower position. inputs: ranking layer -> its inputs on those rows.
+        """
+        return ranked(received_attention(adapter, self.cache, inputs, first, end), prefix)
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,6 @@ def ranked(received: Tensor, prefix: int) -> tuple[int, ...]:
     return tuple(int(row) for row in order)
 
 
-def top_rows(received: Tensor, prefix: int, count: int) -> tuple[int, ...]:
-    """The ``count`` positions below ``prefix`` that received most, ascending; ties to the lower position."""
-    return tuple(sorted(ranked(received, prefix)[:count]))
-
-
 def received_attention(adapter: Adapter, cache: RowCache, inputs: Mapping[int, Tensor], first: int, end: int) -> Tensor:
     """Attention that positions before ``end`` receive from the rows ``first`` to ``end`` (excluded), fp32 ``[end]``.
 

@@ -11,39 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-from ridgefill.errors import ConfigError
+from ridgefill.map_options import PLAIN, RidgeOptions
 from ridgefill.maps import RidgeMaps
 from ridgefill.ridge import Factorised, solve
-
-Towards = Literal["zero", "identity"]
-
-
-@dataclass(frozen=True)
-class RidgeOptions:
-    """How maps are fitted. towards: what the penalty pulls them to. rank: of the map (of its difference from the
-    identity when pulled towards that), None for full."""
-
-    towards: Towards = "zero"
-    rank: int | None = None
-
-    def require(self, width: int, hidden: int) -> None:
-        """Raise ``ConfigError`` unless maps from ``width`` to ``hidden`` features can be fitted so."""
-        if self.towards not in ("zero", "identity"):
-            raise ConfigError(f"towards is {self.towards!r}; expected 'zero' or 'identity'")
-        if self.towards == "identity" and width != hidden:
-            raise ConfigError(
-                f"maps from {width} to {hidden} features have no identity to shrink towards; use towards='zero'"
-            )
-        if self.rank is not None and not 1 <= self.rank <= min(width, hidden):
-            raise ConfigError(f"rank is {self.rank}; expected 1 to {min(width, hidden)}, or none for full maps")
-
-
-PLAIN = RidgeOptions()
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ridgefill.arms import Arm
-from ridgefill.cost import Geometry, exact_macs, fill_macs, match_no_fill_tail
+from ridgefill.cost import Geometry, correction_macs, exact_macs, fill_macs
 from ridgefill.errors import ConfigError
-from ridgefill.models.base import Adapter
-from ridgefill.passes import LowerPass, selector_layers
+from ridgefill.selectors.context import Context, Work, rounded_share
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,8 @@ class RowPlan:
 
     filled: int64 ``[F]``, rows written from a prediction. exact: int64 ``[E]``, rows that run every layer, the
     tail included; both ascending. tail: rows at the end counted as the tail. start: first position the late
-    layers can see. selected: exact prefix rows picked on top of the tail.
+    layers can see. selected: exact prefix rows picked on top of the tail. target: multiply-accumulates that the plan
+    was matched to, None where nothing is matched.
     """
 
     filled: Tensor
@@ -30,26 +30,52 @@ class RowPlan:
     tail: int
     start: int
     selected: tuple[int, ...]
+    target: int | None = None
 
 
-def plan_rows(arm: Arm, adapter: Adapter, lower: LowerPass, geometry: Geometry, seed: int) -> RowPlan:
-    """Rows of one prompt under ``arm``; ``seed`` (63 bits) is the sample's own, for random rows only.
+@dataclass(frozen=True)
+class Macs:
+    """Multiply-accumulates of one prefill by the cost model: all rows, picking rows, measuring corrections."""
 
-    A prompt no longer than the tail has no filled rows and runs exactly.
+    rows: int
+    selection: int = 0
+    correction: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.rows + self.selection + self.correction
+
+
+def plan_rows(arm: Arm, context: Context, geometry: Geometry) -> RowPlan:
+    """Rows of one prompt under ``arm``, whose selector reads ``context`` (its prefix is set here, by the arm's tail).
+
+    A prompt no longer than the tail has no filled rows and runs exactly. Raises ``ConfigError`` for a selector that
+    lacks something, or that a probe has to feed (``selectors.sweeps``).
     """
-    tokens = lower.tokens
-    tail = min(tokens, _tail(arm, tokens, geometry))
-    prefix = tokens - tail
-    count = min(prefix, extra_rows(arm, tokens)) if arm.extra in ("attention_rows", "random_rows") else 0
-    if count and arm.extra == "attention_rows":
-        selected = attention_rows(adapter, lower, prefix, count)
-    else:
-        selected = random_rows(prefix, count, seed)
-    plan = planned(tokens, prefix, selected.tolist(), adapter.device)
-    return replace(plan, filled=plan.filled[:0], start=prefix) if arm.fill == "none" else plan
+    tokens = context.tokens
+    if arm.matched is not None and tokens > arm.tail:
+        return _matched(arm, arm.matched, context, geometry)
+    return _plan(arm, context, tail_rows(arm, tokens))
 
 
-def planned(tokens: int, prefix: int, selected: Sequence[int], device: torch.device) -> RowPlan:
+def tail_rows(arm: Arm, tokens: int) -> int:
+    """Rows of the tail where nothing is matched: the arm's own and its share of the prompt, if there are as many."""
+    return min(tokens, arm.tail + (rounded_share(arm.longer, tokens) if arm.longer else 0))
+
+
+def require_countable(arm: Arm) -> None:
+    """Raise ``ConfigError`` for a matched arm whose rows are picked by a rule that says itself how many."""
+    if arm.matched is None or arm.rows is None:
+        return
+    if not hasattr(arm.rows, "share") or getattr(arm.rows, "like", None) is not None:
+        raise ConfigError(
+            f"arm {arm.key} picks rows by a rule without a share of its own, so their number cannot be matched; take "
+            "rows with a share, or leave match out"
+        )
+
+
+def planned(tokens: int, prefix: int, selected: Sequence[int], device: torch.device | str = "cpu") -> RowPlan:
     """A prompt's rows with the prefix positions ``selected`` and the tail exact, and all others filled."""
     is_exact = torch.zeros(tokens, dtype=torch.bool)
     is_exact[list(selected)] = True
@@ -58,59 +84,81 @@ def planned(tokens: int, prefix: int, selected: Sequence[int], device: torch.dev
     return RowPlan(filled, exact, tokens - prefix, 0, tuple(selected))
 
 
-def extra_rows(arm: Arm, tokens: int) -> int:
-    """Rows that ``rows_share`` of a prompt of ``tokens`` tokens buys."""
-    return round(arm.rows_share * tokens)
-
-
-def attention_rows(adapter: Adapter, lower: LowerPass, prefix: int, count: int) -> Tensor:
-    """The ``count`` prefix rows that receive the most attention from the question window, int64, ascending.
-
-    Summed over the heads of the selector layers below the split; ties go to the lower position. ConfigError where no
-    such layer lies below the split.
-    """
-    if not lower.window_inputs:
-        raise ConfigError(
-            f"no layer below split {lower.split} ranks rows by attention; expected a split above one of the layers "
-            f"{', '.join(map(str, selector_layers(adapter)))}, or rows that are chosen in another way"
-        )
-    first, end = lower.window
-    rows = adapter.rows(torch.arange(first, end, device=adapter.device))
-    received = torch.zeros(end, dtype=torch.float32, device=adapter.device)
-    for layer, x in lower.window_inputs.items():
-        received += adapter.attention_received(layer, x, rows, lower.cache)
-    order = torch.sort(received[:prefix], descending=True, stable=True).indices
-    return order[:count].sort().values.cpu()
-
-
-def random_rows(prefix: int, count: int, seed: int) -> Tensor:
-    """``count`` prefix rows drawn uniformly without replacement, int64, ascending."""
-    drawn = np.random.default_rng(seed).choice(prefix, size=count, replace=False) if count else []
-    return torch.tensor(sorted(int(row) for row in drawn), dtype=torch.int64)
-
-
-def plan_macs(arm: Arm, plan: RowPlan, tokens: int, geometry: Geometry) -> int:
+def plan_macs(arm: Arm, plan: RowPlan, context: Context, geometry: Geometry) -> Macs:
     """Multiply-accumulates of a prefill under this plan, by the cost model."""
+    tokens = context.tokens
     if arm.split is None or arm.fill == "exact":
-        return exact_macs(geometry, tokens)
-    return fill_macs(
+        return Macs(exact_macs(geometry, tokens))
+    mapped = arm.split_layer == "mapped"
+    rows = fill_macs(
         geometry,
         tokens=tokens,
         split=arm.split,
         tail=plan.tail,
         fill=arm.fill,
         exact_rows=plan.selected,
-        mapped_split_layer=arm.split_layer == "mapped",
+        mapped_split_layer=mapped,
+        rank=arm.maps.rank,
+        swept="probe" in arm.needs,
     )
+    prefix = tokens - plan.tail
+    work = Work(geometry, tokens, prefix, arm.split, len(plan.selected))
+    correction = correction_macs(
+        geometry,
+        split=arm.split,
+        prefix=prefix,
+        tail=plan.tail,
+        rescale_rows=arm.rescale_rows if arm.rescale else 0,
+        state_correction=arm.state_correction,
+        fill=arm.fill,
+        mapped_split_layer=mapped,
+        rank=arm.maps.rank,
+    )
+    return Macs(rows, arm.rows.macs(work) if arm.rows is not None else 0, correction)
 
 
-def _tail(arm: Arm, tokens: int, geometry: Geometry) -> int:
-    if arm.extra == "longer_tail":
-        return arm.tail + extra_rows(arm, tokens)
-    if arm.extra == "compute_matched_tail" and arm.split is not None and tokens > arm.tail:
-        mapped = arm.split_layer == "mapped"
-        target = fill_macs(
-            geometry, tokens=tokens, split=arm.split, tail=arm.tail, fill="ridge", mapped_split_layer=mapped
-        )
-        return match_no_fill_tail(geometry, tokens, arm.split, target)[0]
-    return arm.tail
+def ranking_window(arms: Collection[Arm], tokens: int, least: int = 64) -> tuple[int, int]:
+    """One span of a prompt's rows that holds all that the arms' selectors rank by, at least the last ``least``."""
+    first = max(0, tokens - least)
+    for arm in arms:
+        one: Arm | None = arm
+        while one is not None:
+            spans = () if one.rows is None else one.rows.windows(tokens, tokens - tail_rows(one, tokens))
+            first, one = min([first, *(start for start, _ in spans)]), one.matched
+    return first, tokens
+
+
+def _plan(arm: Arm, context: Context, tail: int) -> RowPlan:
+    """The arm's rows when its tail is that long."""
+    tokens, device = context.tokens, "cpu" if context.adapter is None else context.adapter.device
+    prefix = tokens - tail
+    selected = () if arm.rows is None or not prefix else arm.rows.rows(replace(context, prefix=prefix))
+    plan = planned(tokens, prefix, selected, device)
+    return replace(plan, filled=plan.filled[:0], start=prefix) if arm.fill == "none" else plan
+
+
+def _matched(arm: Arm, like: Arm, context: Context, geometry: Geometry) -> RowPlan:
+    """The plan that costs what ``like`` costs on this prompt, by the length of the tail or by the number of rows."""
+    require_countable(arm)
+    target = plan_macs(like, plan_rows(like, context, geometry), context, geometry).total
+
+    def by_tail(tail: int) -> RowPlan:
+        return _plan(arm, context, tail)
+
+    def by_rows(count: int) -> RowPlan:
+        rows: Any = arm.rows
+        return _plan(replace(arm, rows=replace(rows, share=count / context.tokens)), context, arm.tail)
+
+    make, least, most = (by_tail, 1, context.tokens) if arm.rows is None else (by_rows, 0, context.tokens - arm.tail)
+    plan = _closest(make, lambda one: plan_macs(arm, one, context, geometry).total - target, least, most)
+    return replace(plan, target=target)
+
+
+def _closest(make: Callable[[int], RowPlan], excess: Callable[[RowPlan], int], low: int, high: int) -> RowPlan:
+    """The plan ``make(n)``, ``n`` from ``low`` to ``high``, whose growing excess is closest to none; ties to less."""
+    least = low
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if excess(make(middle)) >= 0 else (middle + 1, high)
+    candidates = [make(number) for number in range(max(least, low - 1), low + 1)]
+    return min(candidates, key=lambda one: abs(excess(one)))

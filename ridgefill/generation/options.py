@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from ridgefill.arms import Arm
 from ridgefill.errors import ConfigError
 from ridgefill.models.base import Adapter
 from ridgefill.passes import LowerPass
-from ridgefill.rows import RowPlan, attention_rows, planned
+from ridgefill.rows import RowPlan, planned
+from ridgefill.selectors.attention import AttentionRows
+from ridgefill.selectors.context import Context
 
 SplitLayer = Literal["exact", "mapped"]
 ATTENTION_SHARE = 0.1
@@ -97,8 +99,7 @@ def _selected(options: Options, adapter: Adapter, lower: LowerPass, prefix: int)
     if options.rows is None or prefix == 0:
         return ()
     if options.rows == "attention":
-        count = min(prefix, round(ATTENTION_SHARE * lower.tokens))
-        return tuple(attention_rows(adapter, lower, prefix, count).tolist())
+        return AttentionRows(ATTENTION_SHARE).rows(replace(Context.around(adapter, lower), prefix=prefix))
     if options.rows and options.rows[-1] >= lower.tokens:
         raise ConfigError(f"rows holds position {options.rows[-1]}, but the prompt has {lower.tokens} tokens")
     return tuple(row for row in options.rows if row < prefix)

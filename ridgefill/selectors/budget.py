@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 
 from ridgefill.errors import ConfigError
-from ridgefill.selectors.attention import most_attended, ranking_macs
+from ridgefill.selectors.attention import most_attended, window_macs
 from ridgefill.selectors.context import Context, Work, rounded_share
 from ridgefill.selectors.digits import DigitTokens
-from ridgefill.selectors.frequency import Frequencies
 from ridgefill.selectors.protected import ProtectedTokens
+from ridgefill.selectors.tokens import Span
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,6 @@ class ProbeBudget:
     the prefix by lower-layer attention from the last ``window`` tokens. Halves round to the even number.
     """
 
-    frequencies: Frequencies
     factor: float = 1.0
     rarer_share: float = 0.5
     attention_share: float = 0.2
@@ -33,7 +32,7 @@ class ProbeBudget:
 
     def union(self, context: Context) -> frozenset[int]:
         """Prefix rows that the three rules pick together; only their number counts."""
-        rarer = ProtectedTokens(self.frequencies, self.rarer_share).rows(context)
+        rarer = ProtectedTokens(self.rarer_share).rows(context)
         digits = DigitTokens().rows(context)
         count = rounded_share(self.attention_share, context.prefix)
         attended = most_attended(context, max(0, context.tokens - self.window), context.tokens, count)
@@ -43,6 +42,10 @@ class ProbeBudget:
         """Rows to keep, at most the prefix."""
         return min(context.prefix, rounded_share(self.factor, len(self.union(context))))
 
+    def windows(self, tokens: int) -> tuple[Span, ...]:
+        """Rows whose inputs to the ranking layers it reads."""
+        return ((max(0, tokens - self.window), tokens),)
+
     def macs(self, work: Work) -> int:
         """Multiply-accumulates of the ranking by attention; the other two rules read text."""
-        return ranking_macs(work, min(self.window, work.tokens)) if work.prefix else 0
+        return window_macs(work, max(0, work.tokens - self.window), work.tokens)

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
-from ridgefill.cost import Geometry
 from ridgefill.errors import ConfigError, TextError
+from ridgefill.selectors.frequency import Frequencies
 from ridgefill.selectors.tokens import Span, SpecialIds
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from ridgefill.cost import Geometry
     from ridgefill.models.base import Adapter
-    from ridgefill.models.cache import RowCache
     from ridgefill.passes import LowerPass
 
 _T = TypeVar("_T")
+
+Need = Literal["lower", "probe", "texts", "prompt", "special", "template", "question", "frequencies"]
+"""What a selector reads of a prompt beside its ids and seed; whoever makes the context asks for it beforehand."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,9 @@ class Context:
     ids: token ids. prefix: rows before the tail. texts: each token's own text. text, offsets: the prompt's text and
     each token's characters in it. special: ids of special tokens. template: position spans that a chat template
     wrote. question: the question's positions, an empty span where there is none, None where nobody said. seed: the
-    sample's own, 63 bits. lower: the lower pass, made in one go or in chunks. windows: further rows whose inputs it
-    kept. filled: cache whose late attention layers hold every prefix row, written from predictions.
+    sample's own, 63 bits. frequencies: of tokens in the calibration documents. lower: the lower pass, made in one go
+    or in chunks. windows: further rows whose inputs it kept. probe: number of probing rows -> all prefix positions,
+    the most attended first, once a first sweep has filled the late caches.
     """
 
     ids: tuple[int, ...]
@@ -50,10 +55,11 @@ class Context:
     template: tuple[Span, ...] = ()
     question: Span | None = None
     seed: int = 0
+    frequencies: Frequencies | None = None
     adapter: Adapter | None = field(default=None, compare=False)
     lower: LowerPass | None = field(default=None, compare=False)
     windows: tuple[Window, ...] = field(default=(), compare=False)
-    filled: RowCache | None = field(default=None, compare=False)
+    probe: Callable[[int], tuple[int, ...]] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.prefix <= self.tokens:
@@ -64,6 +70,11 @@ class Context:
                 raise TextError(f"{len(given)} {name} were given for {self.tokens} tokens; expected one for each")
         if self.text is not None and any(high > len(self.text) for _, high in self.offsets or ()):
             raise TextError(f"the tokens' offsets go beyond the text's {len(self.text)} characters; expected its own")
+
+    @classmethod
+    def around(cls, adapter: Adapter, lower: LowerPass, seed: int = 0) -> Context:
+        """A context that knows of its prompt only the lower pass: enough for rules that read attention, or nothing."""
+        return cls((0,) * lower.tokens, 0, seed=seed, adapter=adapter, lower=lower)
 
     @property
     def tokens(self) -> int:
@@ -78,6 +89,10 @@ class Context:
     def token_texts(self) -> tuple[str, ...]:
         """Each token's text; ConfigError where the context has none."""
         return _given(self.texts, "the texts of the tokens")
+
+    def token_frequencies(self) -> Frequencies:
+        """Frequencies of tokens; ConfigError where the context has none."""
+        return _given(self.frequencies, "the frequencies of tokens in the calibration documents")
 
     def prompt(self) -> tuple[str, tuple[Span, ...]]:
         """The prompt's text and each token's characters in it; ConfigError where the context has none."""
@@ -112,27 +127,34 @@ class Context:
 
 @dataclass(frozen=True)
 class Work:
-    """A prompt's size, for the cost of selecting. ranking_layers: layers below ``split`` that rank rows by attention.
-
-    selected: prefix rows that were picked in the end.
-    """
+    """A prompt's size, for the cost of selecting; ``selected`` prefix rows were picked in the end."""
 
     geometry: Geometry
     tokens: int
     prefix: int
     split: int
-    ranking_layers: int = 0
     selected: int = 0
 
 
-class Selector(Protocol):
-    """A rule that picks prefix rows."""
+class Selector(ABC):
+    """A rule that picks prefix rows.
 
+    needs: what ``rows`` reads of the context beside ids and seed.
+    """
+
+    needs: ClassVar[frozenset[Need]] = frozenset()
+
+    @abstractmethod
     def rows(self, context: Context) -> tuple[int, ...]:
         """Picked positions, each below ``context.prefix``, ascending, each once."""
 
+    def windows(self, tokens: int, prefix: int) -> tuple[Span, ...]:
+        """Rows of a prompt whose inputs to the ranking layers it reads; none for a rule that reads text."""
+        return ()
+
     def macs(self, work: Work) -> int:
-        """Multiply-accumulates of picking them, what the rows themselves cost not included."""
+        """Multiply-accumulates of picking them, what the rows themselves cost not included; none for reading text."""
+        return 0
 
 
 def rounded_share(share: float, count: int) -> int:

@@ -6,48 +6,54 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ridgefill.selectors.context import Context, Selector, Work, rounded_share
+from ridgefill.selectors.context import Context, Need, Selector, rounded_share
+from ridgefill.selectors.tokens import Span
 
 
 @dataclass(frozen=True)
-class RandomRows:
-    """Prefix rows drawn uniformly by the sample's seed, as many as ``like`` picks, else ``share`` of the prompt."""
+class Control(Selector):
+    """Picks as many rows as ``like`` does, else ``share`` of the prompt's tokens as far as the prefix reaches.
+
+    It is not charged for counting what another would pick, but for a first sweep that the counting runs on.
+    """
 
     share: float = 0.1
     like: Selector | None = None
 
+    @property
+    def needs(self) -> frozenset[Need]:  # type: ignore[override]
+        """See ``Selector``: what ``like`` needs, as its rows are counted."""
+        return frozenset() if self.like is None else self.like.needs
+
+    def windows(self, tokens: int, prefix: int) -> tuple[Span, ...]:
+        """See ``Selector.windows``."""
+        return () if self.like is None else self.like.windows(tokens, prefix)
+
+    def count(self, context: Context) -> int:
+        """How many rows it picks."""
+        if self.like is not None:
+            return len(self.like.rows(context))
+        return min(context.prefix, rounded_share(self.share, context.tokens))
+
+
+@dataclass(frozen=True)
+class RandomRows(Control):
+    """Prefix rows drawn uniformly by the sample's seed."""
+
     def rows(self, context: Context) -> tuple[int, ...]:
         """See ``Selector.rows``."""
-        count = same_count(self.share, self.like, context)
+        count = self.count(context)
         # Nothing is drawn for no rows, as numpy refuses to choose from an empty prefix.
         if not count:
             return ()
         drawn = np.random.default_rng(context.seed).choice(context.prefix, size=count, replace=False)
         return tuple(sorted(int(row) for row in drawn))
 
-    def macs(self, work: Work) -> int:
-        """See ``Selector.macs``: a control is not charged for counting what another would pick."""
-        return 0
-
 
 @dataclass(frozen=True)
-class LastRows:
-    """The prefix rows next to the tail, which lengthens it: as many as ``like`` picks, else ``share`` of the prompt."""
-
-    share: float = 0.1
-    like: Selector | None = None
+class LastRows(Control):
+    """The prefix rows next to the tail, which lengthens it."""
 
     def rows(self, context: Context) -> tuple[int, ...]:
         """See ``Selector.rows``."""
-        return tuple(range(context.prefix - same_count(self.share, self.like, context), context.prefix))
-
-    def macs(self, work: Work) -> int:
-        """See ``Selector.macs``: a control is not charged for counting what another would pick."""
-        return 0
-
-
-def same_count(share: float, like: Selector | None, context: Context) -> int:
-    """Rows that ``like`` picks, or ``share`` of the prompt's tokens as far as the prefix reaches."""
-    if like is not None:
-        return len(like.rows(context))
-    return min(context.prefix, rounded_share(share, context.tokens))
+        return tuple(range(context.prefix - self.count(context), context.prefix))

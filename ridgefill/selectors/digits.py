@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ridgefill.selectors.classes import has_digit
-from ridgefill.selectors.context import Context, Work
+from ridgefill.selectors.context import Context, Need, Selector
 
 
 @dataclass(frozen=True)
-class DigitTokens:
+class DigitTokens(Selector):
     """Every prefix token whose text holds a digit; the name of a special token is no text."""
+
+    needs: ClassVar[frozenset[Need]] = frozenset({"texts", "special"})
 
     def rows(self, context: Context) -> tuple[int, ...]:
         """See ``Selector.rows``."""
         texts, special = context.token_texts(), context.special.all
         return tuple(row for row in range(context.prefix) if has_digit(texts[row]) and context.ids[row] not in special)
-
-    def macs(self, work: Work) -> int:
-        """See ``Selector.macs``: text only."""
-        return 0

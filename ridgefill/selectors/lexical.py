@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import ClassVar
 
-from ridgefill.selectors.context import Context, Work, whole_share
+from ridgefill.selectors.context import Context, Need, Selector, whole_share
 
 _WORD = re.compile(r"\w+")
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[.!?][\"'”’)\]])\s+|(?<=[。！？])|[\n\r\0]+")
@@ -21,7 +22,7 @@ _HIDDEN = "\0"
 
 
 @dataclass(frozen=True)
-class LexicalNet:
+class LexicalNet(Selector):
     """Sentences of the prefix that share a run of ``run`` words with the last ``window`` content tokens.
 
     The run must hold a word that occurs at most ``occurrences`` times in the prefix. Of each sentence at most the
@@ -35,6 +36,7 @@ class LexicalNet:
     occurrences: int = 2
     sentence_rows: int = 80
     share: float = 0.05
+    needs: ClassVar[frozenset[Need]] = frozenset({"prompt", "special", "template"})
 
     def rows(self, context: Context) -> tuple[int, ...]:
         """See ``Selector.rows``."""
@@ -49,10 +51,6 @@ class LexicalNet:
             if not asked.isdisjoint(rare):
                 caught |= dict.fromkeys(islice(text.rows(start, stop, context.prefix), self.sentence_rows))
         return tuple(sorted(list(caught)[: whole_share(self.share, context.prefix)]))
-
-    def macs(self, work: Work) -> int:
-        """See ``Selector.macs``: text only."""
-        return 0
 
     def _runs(self, words: Sequence[_Word]) -> Iterator[tuple[str, ...]]:
         """Runs of ``run`` words; around each word of a longer shared run there is a shared one of this length."""

@@ -9,20 +9,20 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ridgefill.cost import Geometry
+from ridgefill.cost import PROBING
 from ridgefill.errors import ConfigError
 from ridgefill.models.base import LINEAR, Adapter, Rows
 from ridgefill.models.cache import RowCache
 from ridgefill.passes import LowerPass, require_finite
-from ridgefill.selectors.ranking import ranked
+from ridgefill.ranking import ranked
 
-ROWS = 256
-"""Rows at the prompt's end that probe (paper section 2.4)."""
 ROWS_AT_ONCE = 64
 """Probing rows per layer call: their scores are held in fp32 for every head and position."""
 
 
-def probe_rows(adapter: Adapter, lower: LowerPass, filled: RowCache, prefix: int, rows: int = ROWS) -> tuple[int, ...]:
+def probe_rows(
+    adapter: Adapter, lower: LowerPass, filled: RowCache, prefix: int, rows: int = PROBING
+) -> tuple[int, ...]:
     """Every prefix position, the most attended first; ties to the lower position.
 
     filled: cache whose late attention layers hold a prediction for each of the ``prefix`` rows; it is the same
@@ -31,7 +31,7 @@ def probe_rows(adapter: Adapter, lower: LowerPass, filled: RowCache, prefix: int
     return ranked(probe_attention(adapter, lower, filled, prefix, rows), prefix)
 
 
-def probe_attention(adapter: Adapter, lower: LowerPass, filled: RowCache, prefix: int, rows: int = ROWS) -> Tensor:
+def probe_attention(adapter: Adapter, lower: LowerPass, filled: RowCache, prefix: int, rows: int = PROBING) -> Tensor:
     """Attention that each prefix row receives from the last ``rows`` rows in the late layers, fp32 ``[prefix]``.
 
     They run the exact late layers over the filled rows and themselves: the tail before them has not run yet, so nobody
@@ -58,20 +58,6 @@ def probe_attention(adapter: Adapter, lower: LowerPass, filled: RowCache, prefix
             x = after
     require_finite(received[:prefix], "the attention that filled rows receive from the probe")
     return received[:prefix]
-
-
-def probe_macs(geometry: Geometry, *, tokens: int, prefix: int, split: int, rows: int = ROWS) -> int:
-    """Multiply-accumulates of a probe: its rows through every late layer, over the filled rows and themselves."""
-    first = max(0, tokens - rows)
-    known = min(prefix, first)
-    total = 0
-    for layer in range(split, geometry.layers):
-        window = geometry.window(layer) or tokens
-        seen = sum(
-            min(row - first + 1, window) + max(0, known - max(0, row - window + 1)) for row in range(first, tokens)
-        )
-        total += (tokens - first) * geometry.row + 2 * geometry.q * seen
-    return total
 
 
 def _rows(adapter: Adapter, positions: Tensor, prefix: int, first: int) -> Rows:

@@ -3,44 +3,52 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+from ridgefill.cost import PROBING, probe_macs
 from ridgefill.errors import ConfigError
 from ridgefill.selectors.budget import ProbeBudget
-from ridgefill.selectors.context import Context, Work
+from ridgefill.selectors.context import Context, Need, Selector, Work
 from ridgefill.selectors.lexical import LexicalNet
-from ridgefill.selectors.probe import ROWS, probe_macs, probe_rows
 from ridgefill.selectors.special import SpecialTokens
+from ridgefill.selectors.tokens import Span
 
 
 @dataclass(frozen=True)
-class ProbedRows:
+class ProbedRows(Selector):
     """Prefix rows by the probe's ranking, as many as ``budget`` says (paper section 2.4).
 
     Rows of the lexical net count against the budget, special tokens come on top; neither is ranked again. lexical:
     None for no net. special: whether special tokens are kept.
     """
 
-    budget: ProbeBudget
-    probing: int = ROWS
+    budget: ProbeBudget = field(default_factory=ProbeBudget)
+    probing: int = PROBING
     lexical: LexicalNet | None = field(default_factory=LexicalNet)
     special: bool = True
+    needs: ClassVar[frozenset[Need]] = frozenset(
+        {"lower", "probe", "texts", "prompt", "special", "template", "frequencies"}
+    )
 
     def rows(self, context: Context) -> tuple[int, ...]:
         """See ``Selector.rows``. ConfigError without the caches of a first sweep."""
         if not context.prefix:
             return ()
-        if context.filled is None:
+        if context.probe is None:
             raise ConfigError(
                 "the probe reads caches that a first sweep has filled, which the context lacks; run it through "
                 "two_sweeps"
             )
-        adapter, lower = context.lower_pass()
         special = set(SpecialTokens().rows(context)) if self.special else set()
         caught = self.lexical.rows(context) if self.lexical is not None else ()
         # Rows that are exact already are passed over, so that the budget is spent on others.
-        wanted = dict.fromkeys((*caught, *probe_rows(adapter, lower, context.filled, context.prefix, self.probing)))
+        wanted = dict.fromkeys((*caught, *context.probe(self.probing)))
         kept = [row for row in wanted if row not in special][: self.budget.size(context)]
         return tuple(sorted({*kept, *special}))
+
+    def windows(self, tokens: int, prefix: int) -> tuple[Span, ...]:
+        """See ``Selector.windows``."""
+        return self.budget.windows(tokens)
 
     def macs(self, work: Work) -> int:
         """See ``Selector.macs``: the probe, and the ranking that its budget counts."""

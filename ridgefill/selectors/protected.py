@@ -4,31 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ridgefill.selectors.classes import ELIGIBLE, token_class
-from ridgefill.selectors.context import Context, Work, rounded_share
+from ridgefill.selectors.context import Context, Need, Selector, rounded_share
 from ridgefill.selectors.frequency import Frequencies
 
 
 @dataclass(frozen=True)
-class ProtectedTokens:
+class ProtectedTokens(Selector):
     """Prefix tokens of the eligible classes, the rarest ``share`` of them (paper section 2.4, quality mode).
 
     Rarity is by occurrences in the calibration documents; ties go to the lower position, halves of the count to the
     even one. Special tokens never match.
     """
 
-    frequencies: Frequencies
     share: float = 0.25
+    needs: ClassVar[frozenset[Need]] = frozenset({"texts", "special", "frequencies"})
 
     def rows(self, context: Context) -> tuple[int, ...]:
         """See ``Selector.rows``."""
         matches = protected_matches(context)
-        return rarest(matches, context.ids, self.frequencies, rounded_share(self.share, len(matches)))
-
-    def macs(self, work: Work) -> int:
-        """See ``Selector.macs``: text only."""
-        return 0
+        return rarest(matches, context.ids, context.token_frequencies(), rounded_share(self.share, len(matches)))
 
 
 def protected_matches(context: Context) -> tuple[int, ...]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ridgefill.errors import ConfigError
-from ridgefill.selectors.attention import most_attended, ranking_macs
-from ridgefill.selectors.context import Context, Work, rounded_share
+from ridgefill.selectors.attention import most_attended, window_macs
+from ridgefill.selectors.context import Context, Need, Selector, Work, rounded_share
+from ridgefill.selectors.tokens import Span
 
 
 @dataclass(frozen=True)
-class QuestionBlindRows:
+class QuestionBlindRows(Selector):
     """As ``AttentionRows`` with the ``window`` tokens before the tail in place of the prompt's last.
 
     Blind only while the question lies in the tail, so its place must be known. The window's rows are prefix rows and
@@ -19,6 +21,7 @@ class QuestionBlindRows:
 
     share: float = 0.1
     window: int = 64
+    needs: ClassVar[frozenset[Need]] = frozenset({"lower", "question"})
 
     def rows(self, context: Context) -> tuple[int, ...]:
         """See ``Selector.rows``. ConfigError where the question's place is unknown, or before the tail."""
@@ -26,9 +29,13 @@ class QuestionBlindRows:
         count = min(context.prefix, rounded_share(self.share, context.tokens))
         return most_attended(context, max(0, context.prefix - self.window), context.prefix, count)
 
+    def windows(self, tokens: int, prefix: int) -> tuple[Span, ...]:
+        """See ``Selector.windows``."""
+        return ((max(0, prefix - self.window), prefix),)
+
     def macs(self, work: Work) -> int:
-        """See ``Selector.macs``: scores of the window's queries with every prefix row."""
-        return ranking_macs(work, min(self.window, work.prefix))
+        """See ``Selector.macs``: queries of the window and their scores, in each ranking layer."""
+        return window_macs(work, max(0, work.prefix - self.window), work.prefix)
 
 
 def _check_blind(context: Context) -> None:

@@ -12,9 +12,12 @@ from ridgefill.arms import Arm
 from ridgefill.decode import decode_greedy
 from ridgefill.errors import NumericsError
 from ridgefill.fill import predictor, run_late
+from ridgefill.map_options import PLAIN
 from ridgefill.models.cache import decode_mask, stack
 from ridgefill.passes import run_exact, run_lower
 from ridgefill.rows import plan_rows
+from ridgefill.selectors.context import Context
+from ridgefill.selectors.controls import RandomRows
 
 NAIVE = runpy.run_path(str(Path(__file__).parents[1] / "naive" / "prefill.py"))
 TOKENS, NEW, TAIL = 50, 16, 20
@@ -23,7 +26,7 @@ ARMS = [
     Arm("no_fill", "none", split=3, tail=TAIL),
     Arm("ridgefill", "ridge", split=3, tail=TAIL),
     Arm("no_fill", "none", split=2, tail=7),
-    Arm("random", "ridge", "random_rows", split=5, tail=TAIL, rows_share=0.1),
+    Arm("random", "ridge", split=5, tail=TAIL, rows=RandomRows(0.1)),
 ]
 
 
@@ -39,9 +42,9 @@ def prefilled(adapt, prompt, random_maps):
         done = [(exact.cache, exact.hidden[:, -1:], None)]
         for arm in ARMS:
             lower = run_lower(adapter, ids, arm.split, capacity=TOKENS + NEW)
-            plan = plan_rows(arm, adapter, lower, shape, 4)
+            plan = plan_rows(arm, Context.around(adapter, lower, 4), shape)
             filled = run_late(
-                adapter, lower, plan, predictor(arm, {arm.split: random_maps(arm.split).predict}, adapter), arm
+                adapter, lower, plan, predictor(arm, {(arm.split, PLAIN): random_maps(arm.split).predict}, adapter), arm
             )
             done.append((filled.cache, filled.hidden[:, -1:], plan))
     return done
@@ -157,8 +160,10 @@ def test_prompts_of_different_lengths_decode_together_as_each_would_alone(adapte
         exact = run_exact(adapter, prompt(50)[:, :tokens], keep={3})
         done.append((exact.cache, exact.hidden[:, -1:], None))
         for arm in ARMS[:3]:
-            plan = plan_rows(arm, adapter, exact.lower(3), shape, 4)
-            filled = run_late(adapter, exact.lower(3), plan, predictor(arm, {3: random_maps(3).predict}, adapter), arm)
+            plan = plan_rows(arm, Context.around(adapter, exact.lower(3), 4), shape)
+            filled = run_late(
+                adapter, exact.lower(3), plan, predictor(arm, {(3, PLAIN): random_maps(3).predict}, adapter), arm
+            )
             done.append((filled.cache, filled.hidden[:, -1:], plan))
         lengths += [tokens] * 4
     options = {"new_tokens": NEW, "stop_ids": (), "finished": lambda *_: False}

@@ -10,12 +10,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ridgefill import fill
-from ridgefill.arms import ARMS, Arm, make_arm, pop_split
+from ridgefill.arms import ARM_NAMES, Arm, make_arm
 from ridgefill.errors import ConfigError, NumericsError
 from ridgefill.fill import predictor, run_late
+from ridgefill.map_options import PLAIN, RidgeOptions
 from ridgefill.models.cache import RowCache
 from ridgefill.passes import run_exact, run_lower
 from ridgefill.rows import RowPlan, plan_rows
+from ridgefill.selectors.attention import AttentionRows
+from ridgefill.selectors.context import Context
+from ridgefill.selectors.controls import RandomRows
+from ridgefill.splits import pop_split
 
 NAIVE = runpy.run_path(str(Path(__file__).parents[1] / "naive" / "prefill.py"))
 SPLIT, TAIL = 3, 20
@@ -29,10 +34,10 @@ ARM_CASES = {
     "ridgefill mapped": Arm("ridgefill", "ridge", split=SPLIT, tail=TAIL, split_layer="mapped"),
     "no_fill": Arm("no_fill", "none", split=SPLIT, tail=TAIL),
     "pop_native": Arm("pop_native", "identity", split=4, tail=1),
-    "random rows": Arm("r", "ridge", "random_rows", split=SPLIT, tail=TAIL, rows_share=0.1),
-    "attention rows": Arm("a", "ridge", "attention_rows", split=5, tail=TAIL, rows_share=0.1),
-    "longer tail": Arm("l", "ridge", "longer_tail", split=SPLIT, tail=TAIL, rows_share=0.1),
-    "matched tail": Arm("m", "none", "compute_matched_tail", split=SPLIT, tail=TAIL),
+    "random rows": Arm("r", "ridge", split=SPLIT, tail=TAIL, rows=RandomRows(0.1)),
+    "attention rows": Arm("a", "ridge", split=5, tail=TAIL, rows=AttentionRows(0.1)),
+    "longer tail": Arm("l", "ridge", split=SPLIT, tail=TAIL, longer=0.1),
+    "matched tail": Arm("m", "none", split=SPLIT, tail=TAIL, matched=Arm("r", "ridge", split=SPLIT, tail=TAIL)),
 }
 
 
@@ -70,8 +75,8 @@ def test_every_arm_equals_the_naive_prefill(adapter, geometry, prompt, random_ma
     arm = ARM_CASES[case]
     maps = random_maps(arm.split)
     lower = run_lower(adapter, prompt(tokens), arm.split)
-    plan = plan_rows(arm, adapter, lower, geometry, seed=5)
-    done = run_late(adapter, lower, plan, predictor(arm, {arm.split: maps.predict}, adapter), arm)
+    plan = plan_rows(arm, Context.around(adapter, lower, 5), geometry)
+    done = run_late(adapter, lower, plan, predictor(arm, {(arm.split, PLAIN): maps.predict}, adapter), arm)
     naive, inputs = truth(tokens)
     outputs, caches = naive.run_filled(
         inputs, arm.split, plan.exact.tolist(), naive_predict(arm, maps),
@@ -111,8 +116,8 @@ def test_exact_rows_may_be_run_in_chunks(adapter, geometry, prompt, random_maps,
     """
     for arm in (ARM_CASES["ridgefill"], ARM_CASES["no_fill"]):
         lower = run_lower(adapter, prompt(65), SPLIT)
-        plan = plan_rows(arm, adapter, lower, geometry, 0)
-        predict = predictor(arm, {SPLIT: random_maps(SPLIT).predict}, adapter)
+        plan = plan_rows(arm, Context.around(adapter, lower, 0), geometry)
+        predict = predictor(arm, {(SPLIT, PLAIN): random_maps(SPLIT).predict}, adapter)
         monkeypatch.setattr(fill, "ROWS_AT_ONCE", 1024)
         whole = run_late(adapter, lower, plan, predict, arm)
         monkeypatch.setattr(fill, "ROWS_AT_ONCE", step)
@@ -126,8 +131,8 @@ def test_a_continuation_runs_in_full_over_the_filled_cache(adapter, geometry, pr
         maps, tokens, after = random_maps(SPLIT), 50, 15
         exact = run_exact(adapter, prompt(65), keep=(SPLIT,), window=(0, 50))
         lower = exact.lower(SPLIT, tokens)
-        plan = plan_rows(arm, adapter, lower, geometry, 0)
-        predict = predictor(arm, {SPLIT: maps.predict}, adapter)
+        plan = plan_rows(arm, Context.around(adapter, lower, 0), geometry)
+        predict = predictor(arm, {(SPLIT, PLAIN): maps.predict}, adapter)
         done = run_late(adapter, lower, plan, predict, arm, continuation=after)
         rows = [*plan.exact.tolist(), *range(tokens, 65)]
         naive, inputs = truth(65)
@@ -142,7 +147,7 @@ def test_rows_that_were_never_written_never_leak(adapter, geometry, prompt):
     lower = run_lower(adapter, prompt(65), SPLIT, capacity=90)
     for name in ("identity", "no_fill"):
         arm = ARM_CASES[name]
-        plan = plan_rows(arm, adapter, lower, geometry, 0)
+        plan = plan_rows(arm, Context.around(adapter, lower, 0), geometry)
         done = run_late(adapter, lower, plan, predictor(arm, {}, adapter), arm)
         assert bool(done.hidden.isfinite().all())
         for layer in range(adapter.layers):
@@ -164,7 +169,7 @@ def test_a_forgotten_row_is_caught(adapter, prompt):
 def test_an_arm_that_writes_nothing_where_a_fill_was_planned_is_caught(adapter, geometry, prompt):
     """Planned filled rows without a prediction are a NumericsError, not a result."""
     lower = run_lower(adapter, prompt(65), SPLIT)
-    plan = plan_rows(ARM_CASES["identity"], adapter, lower, geometry, 0)
+    plan = plan_rows(ARM_CASES["identity"], Context.around(adapter, lower, 0), geometry)
     with pytest.raises(NumericsError):
         run_late(adapter, lower, plan, None, ARM_CASES["identity"])
 
@@ -189,7 +194,7 @@ def test_without_a_fill_the_late_layers_see_only_the_tail(adapter, geometry, pro
     state[:, :45] += 1.0
     for name, same in (("no_fill", True), ("identity", False)):
         arm = ARM_CASES[name]
-        plan = plan_rows(arm, adapter, lower, geometry, 0)
+        plan = plan_rows(arm, Context.around(adapter, lower, 0), geometry)
         before = run_late(adapter, lower, plan, predictor(arm, {}, adapter), arm).hidden
         after = run_late(adapter, replace(lower, state=state), plan, predictor(arm, {}, adapter), arm).hidden
         assert torch.equal(before, after) == same
@@ -200,8 +205,10 @@ def test_the_lower_layers_are_shared_and_left_as_they_were(adapter, geometry, pr
     lower = run_lower(adapter, prompt(65), SPLIT)
     before = [lower.cache.keys[layer].clone() for layer in range(SPLIT)]
     for arm in (ARM_CASES["ridgefill"], ARM_CASES["no_fill"], ARM_CASES["random rows"]):
-        plan = plan_rows(arm, adapter, lower, geometry, 1)
-        done = run_late(adapter, lower, plan, predictor(arm, {SPLIT: random_maps(SPLIT).predict}, adapter), arm)
+        plan = plan_rows(arm, Context.around(adapter, lower, 1), geometry)
+        done = run_late(
+            adapter, lower, plan, predictor(arm, {(SPLIT, PLAIN): random_maps(SPLIT).predict}, adapter), arm
+        )
         assert all(done.cache.keys[layer] is lower.cache.keys[layer] for layer in range(SPLIT))
     assert all(torch.equal(lower.cache.keys[layer], before[layer]) for layer in range(SPLIT))
 
@@ -210,7 +217,7 @@ def test_filled_rows_cost_no_mask(adapter, geometry, prompt, monkeypatch):
     """Rows that are only written get no visibility mask, which would grow with filled rows x tokens."""
     arm = ARM_CASES["random rows"]
     lower = run_lower(adapter, prompt(65), SPLIT)
-    plan = plan_rows(arm, adapter, lower, geometry, 1)
+    plan = plan_rows(arm, Context.around(adapter, lower, 1), geometry)
     seen = []
     write = type(adapter).write_filled
     monkeypatch.setattr(
@@ -225,8 +232,13 @@ def test_filled_rows_cost_no_mask(adapter, geometry, prompt, monkeypatch):
 
 def test_missing_maps_are_named(adapter):
     """An arm whose split was not fitted says which splits were."""
-    with pytest.raises(ConfigError, match=r"split 3.*fitted splits are: 2, 4"):
-        predictor(ARM_CASES["ridgefill"], {2: adapter.block_input, 4: adapter.block_input}, adapter)
+    low = RidgeOptions(rank=4)
+    fitted = {(2, PLAIN): adapter.block_input, (4, PLAIN): adapter.block_input, (3, low): adapter.block_input}
+    with pytest.raises(ConfigError, match=r"needs maps for split 3; fitted are: 2, 4, 3-rank4"):
+        predictor(ARM_CASES["ridgefill"], fitted, adapter)
+    other = replace(ARM_CASES["ridgefill"], split=4, maps=low)
+    with pytest.raises(ConfigError, match=r"needs maps-rank4 for split 4"):
+        predictor(other, fitted, adapter)
     with pytest.raises(ConfigError, match="none"):
         predictor(ARM_CASES["ridgefill"], {}, adapter)
 
@@ -236,15 +248,16 @@ def test_arms_take_an_experiments_settings_and_refuse_others():
     refused.
     """
     wanted = {"layers": 30, "split": 19, "tail": 256, "rows_share": 0.1}
-    made = {name: make_arm(name, **wanted) for name in ARMS}
+    made = {name: make_arm(name, **wanted) for name in ARM_NAMES}
     assert made["exact"].split is None
     assert (made["pop_native"].split, made["pop_native"].tail, made["pop_native"].key) == (
         20,
         1,
         "pop_native@20",
     )
-    assert (made["ridgefill"].split, made["ridgefill"].tail, made["ridgefill"].rows_share) == (19, 256, 0.0)
-    assert made["ridgefill_rows"].rows_share == 0.1
+    assert (made["ridgefill"].split, made["ridgefill"].tail, made["ridgefill"].rows) == (19, 256, None)
+    assert made["ridgefill_rows"].rows == AttentionRows(0.1, 64)
+    assert made["no_fill_longer_tail"].matched == made["ridgefill"]
     assert [pop_split(layers) for layers in (32, 36)] == [22, 24]
     with pytest.raises(ConfigError, match=r"'magic' is not known.*ridgefill_rows"):
         make_arm("magic", **wanted)

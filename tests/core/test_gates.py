@@ -12,6 +12,7 @@ from ridgefill.fill import oracle, run_late
 from ridgefill.models.llama import LlamaAdapter
 from ridgefill.passes import run_exact, run_lower
 from ridgefill.rows import RowPlan, plan_rows
+from ridgefill.selectors.context import Context
 
 SPLIT, TAIL = 3, 20
 # 64 is the question window; around TAIL the number of filled rows goes from none to one.
@@ -61,7 +62,9 @@ def test_an_arm_with_no_filled_row_is_the_stock_model_bit_for_bit(tiny, adapt, p
     adapter = adapt(dtype=dtype)
     arm = Arm(name, "none" if name == "no_fill" else "identity", split=SPLIT, tail=tokens)
     lower = run_lower(adapter, ids, SPLIT)
-    done = run_late(adapter, lower, plan_rows(arm, adapter, lower, geometry, 0), adapter.block_input, arm)
+    done = run_late(
+        adapter, lower, plan_rows(arm, Context.around(adapter, lower, 0), geometry), adapter.block_input, arm
+    )
     stock = tiny(dtype=dtype)(ids, use_cache=True)
     assert torch.equal(adapter.logits(done.hidden), stock.logits)
     for layer, kept in enumerate(stock.past_key_values.layers):

@@ -11,7 +11,8 @@ from ridgefill.errors import ModelError
 from ridgefill.files import sha256_file
 from ridgefill.models.load import RECORD, convert_gguf, load_model_folder
 from ridgefill.passes import run_exact
-from ridgefill.settings import HubSource, ModelConfig, ModelGeometry, WindowGeometry
+from ridgefill.settings import HubSource, ModelConfig
+from ridgefill.sizes import ModelGeometry, WindowGeometry
 
 
 def tokenizer(words):

@@ -7,18 +7,25 @@ from dataclasses import replace
 import pytest
 import torch
 
-from ridgefill.arms import ARMS, make_arm
+from ridgefill.arms import make_arm
 from ridgefill.cost import exact_macs, fill_macs
 from ridgefill.errors import TextError
 from ridgefill.evaluation.documents import DocumentRun, evaluate_document
 from ridgefill.evaluation.prompts import chat_text, opening
-from ridgefill.evaluation.runs import kept_layers, log_likelihood, ready_maps, run_arms
+from ridgefill.evaluation.runs import Fitted, Setup, kept_layers, log_likelihood, run_arms
 from ridgefill.fill import predictor, run_late
+from ridgefill.map_options import PLAIN
 from ridgefill.models.load import Loaded
 from ridgefill.passes import run_exact, run_lower
 from ridgefill.rows import plan_rows
+from ridgefill.selectors.context import Context
 
 TOKENS, AFTER, TAIL, SPLIT = 100, 12, 30, 4
+ARMS = (
+    "exact", "no_fill", "identity", "ridgefill", "pop_native", "identity_rows", "identity_random_rows",
+    "identity_longer_tail", "identity_question_blind_rows", "ridgefill_rows", "ridgefill_random_rows",
+    "ridgefill_longer_tail", "ridgefill_question_blind_rows", "no_fill_longer_tail",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -28,12 +35,14 @@ def arms():
 
 @pytest.fixture
 def maps(adapter, random_maps):
-    return ready_maps({SPLIT: random_maps(SPLIT)}, adapter)
+    return {(SPLIT, PLAIN): random_maps(SPLIT).predict}
 
 
 def run_all(adapter, arms, maps, geometry, ids, tokens, seed=3):
-    exact = run_exact(adapter, ids, keep=kept_layers(arms), window=(tokens - 64, tokens))
-    return list(run_arms(adapter, exact, arms, maps, geometry, seed=seed, tokens=tokens))
+    setup = Setup(Loaded(adapter, None, ""), arms, Fitted(maps), geometry, TAIL, 64)
+    context = Context(tuple(ids[0, :tokens].tolist()), 0, question=(tokens, tokens), seed=seed)
+    exact = run_exact(adapter, ids, keep=kept_layers(setup), window=(0, tokens))
+    return list(run_arms(setup, exact, context, arms))
 
 
 def test_arms_from_one_exact_pass_equal_arms_by_themselves(adapter, arms, maps, geometry, prompt):
@@ -42,19 +51,15 @@ def test_arms_from_one_exact_pass_equal_arms_by_themselves(adapter, arms, maps, 
     for done in run_all(adapter, arms, maps, geometry, ids, TOKENS):
         arm = done.arm
         if arm.split is None:
-            assert (done.filled_rows, done.exact_rows, done.macs) == (0, 0, exact_macs(geometry, TOKENS))
+            assert (done.filled_rows, done.selected, done.macs.total) == (0, (), exact_macs(geometry, TOKENS))
             continue
-        lower = run_lower(adapter, ids, arm.split)
-        plan = plan_rows(arm, adapter, lower, geometry, 3)
+        lower = run_lower(adapter, ids, arm.split, window=TOKENS)
+        plan = plan_rows(arm, replace(Context.around(adapter, lower, 3), question=(TOKENS, TOKENS)), geometry)
         alone = run_late(adapter, lower, plan, predictor(arm, maps, adapter), arm)
         assert torch.equal(done.hidden, alone.hidden[:, -1:])
-        assert (done.filled_rows, done.exact_rows, done.tail) == (
-            len(plan.filled),
-            len(plan.selected),
-            plan.tail,
-        )
-        assert done.filled_rows + done.exact_rows == (0 if arm.fill == "none" else TOKENS - plan.tail)
-        assert done.macs == fill_macs(
+        assert (done.filled_rows, done.selected, done.tail) == (len(plan.filled), plan.selected, plan.tail)
+        assert done.filled_rows + len(done.selected) == (0 if arm.fill == "none" else TOKENS - plan.tail)
+        assert done.macs.rows == fill_macs(
             geometry, tokens=TOKENS, split=arm.split, tail=plan.tail, fill=arm.fill,
             exact_rows=plan.selected, mapped_split_layer=False,
         )  # fmt: skip
@@ -63,8 +68,9 @@ def test_arms_from_one_exact_pass_equal_arms_by_themselves(adapter, arms, maps, 
 def test_arms_with_the_same_seed_share_their_random_rows(adapter, arms, maps, geometry, prompt):
     """Identity and ridgefill draw the same rows of a sample, so their contrast is about the fill alone."""
     runs = {done.arm.name: done for done in run_all(adapter, arms, maps, geometry, prompt(TOKENS), TOKENS)}
-    assert runs["identity_random_rows"].macs < runs["ridgefill_random_rows"].macs
-    assert {runs[name].exact_rows for name in runs if name.endswith("rows")} == {10}
+    assert runs["identity_random_rows"].selected == runs["ridgefill_random_rows"].selected
+    assert runs["identity_random_rows"].macs.total < runs["ridgefill_random_rows"].macs.total
+    assert {len(runs[name].selected) for name in runs if name.endswith("rows")} == {10}
     assert runs["ridgefill_longer_tail"].tail == TAIL + 10
 
 
@@ -85,13 +91,14 @@ class Numbers:
     """A tokenizer for texts of numbers."""
 
     def __call__(self, text, **_):
-        return {"input_ids": [int(word) for word in text.split()]}
+        ids = [int(word) for word in text.split()]
+        return {"input_ids": ids, "offset_mapping": [(place, place + 1) for place in range(len(ids))]}
 
 
 @pytest.fixture
 def document_run(adapter, arms, maps, geometry):
     return DocumentRun(
-        Loaded(adapter, Numbers(), ""), arms, maps, geometry, TAIL, 20, TOKENS, AFTER,
+        Loaded(adapter, Numbers(), ""), arms, Fitted(maps), geometry, TAIL, 20, TOKENS, AFTER,
         {"experiment": "e", "model": "m"},
     )  # fmt: skip
 
@@ -130,7 +137,8 @@ class Marked(Numbers):
 
     def __call__(self, text, add_special_tokens=True, **_):
         ids = super().__call__(text)["input_ids"]
-        return {"input_ids": [7, *ids] if add_special_tokens else ids}
+        encoded = super().__call__(text)
+        return {**encoded, "input_ids": [7, *ids] if add_special_tokens else ids}
 
 
 def test_a_model_that_knows_text_only_after_a_mark_gets_it(tiny, document_run, prompt):

@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 from ridgefill.cost import Geometry
 from ridgefill.errors import ConfigError
 from ridgefill.passes import LowerPass, run_exact, run_lower
-from ridgefill.rows import attention_rows
+from ridgefill.ranking import ranked
 from ridgefill.selectors.attention import AttentionRows
 from ridgefill.selectors.budget import ProbeBudget
 from ridgefill.selectors.context import Context, Window, Work
 from ridgefill.selectors.frequency import Frequencies
 from ridgefill.selectors.question import QuestionBlindRows
-from ridgefill.selectors.ranking import ranked, top_rows
 
 HERE = Path(__file__)
 SLOW = runpy.run_path(str(HERE.parents[1] / "naive" / "selectors.py"))
@@ -84,26 +83,16 @@ def test_rows_blind_to_the_question_equal_the_naive_ones(square, prompt, tokens,
 
 
 @families
-@pytest.mark.parametrize("tokens", [30, 64, 150])
-def test_attended_rows_are_those_of_the_arms(adapters, prompt, family, tokens):
-    """Every family: the same rows as the attention arms pick."""
-    adapter, split = adapters(family), SPLITS[family]
-    context = seen(adapter, prompt(tokens), split, tokens - 20)
-    count = min(tokens - 20, round(tokens / 10))
-    found = attention_rows(adapter, context.lower, tokens - 20, count).tolist()
-    assert list(AttentionRows().rows(context)) == found
-
-
-@families
 @pytest.mark.parametrize("step", [1, 7, 64])
 def test_a_prompt_in_chunks_has_the_rows_of_one_pass(adapters, prompt, in_chunks, family, step):
     """Attended rows, blind rows and the probe's budget, whatever the chunks the lower layers ran in."""
     adapter, split, ids = adapters(family), SPLITS[family], prompt(130)
-    whole = seen(adapter, ids, split, 90, window=104, question=(120, 130), texts=("Beta",) * 130)
+    more = {"question": (120, 130), "texts": ("Beta",) * 130, "frequencies": Frequencies((0,) * 97)}
+    whole = seen(adapter, ids, split, 90, window=104, **more)
     parts = replace(whole, lower=in_chunks(adapter, ids, split, step, window=104))
     for selector in (AttentionRows(), QuestionBlindRows()):
         assert selector.rows(parts) == selector.rows(whole)
-    budget = ProbeBudget(Frequencies((0,) * 97))
+    budget = ProbeBudget()
     assert budget.union(parts) == budget.union(whole)
 
 
@@ -160,7 +149,6 @@ def test_ties_go_to_the_lower_position(data):
     assert list(AttentionRows(share).rows(context)) == sorted(expected)
     assert list(QuestionBlindRows(share).rows(context)) == sorted(expected)
     assert list(ranked(torch.tensor(received), prefix)) == SLOW["top"](received, prefix, prefix)
-    assert list(top_rows(torch.tensor(received), prefix, 3)) == sorted(SLOW["top"](received, prefix, 3))
 
 
 @given(MATERIAL["prompts"](), st.sampled_from([0.0, 0.5, 1.0, 3.0]), st.data())
@@ -175,7 +163,8 @@ def test_the_budget_is_the_size_of_the_union_times_a_factor(context, factor, dat
         SLOW["digits"](context.texts, context.ids, IDS.all, context.prefix),
         SLOW["top"](received, context.prefix, SLOW["half_even"](context.prefix / 5)),
     )
-    budget = ProbeBudget(Frequencies.of(documents, vocabulary), factor)
+    budget = ProbeBudget(factor)
+    context = replace(context, frequencies=Frequencies.of(documents, vocabulary))
     union = set().union(*parts)
     assert budget.union(context) == union
     assert budget.size(context) == min(context.prefix, SLOW["half_even"](factor * len(union)))
@@ -185,7 +174,7 @@ def test_the_budget_is_the_size_of_the_union_times_a_factor(context, factor, dat
 def test_a_budget_factor_that_is_no_share_is_refused(factor):
     """Below zero, and what is no number."""
     with pytest.raises(ConfigError, match="budget factor"):
-        ProbeBudget(Frequencies((0,)), factor)
+        ProbeBudget(factor)
 
 
 def test_blind_rows_need_to_know_where_the_question_is():
@@ -208,11 +197,17 @@ def test_what_the_lower_pass_did_not_keep_is_refused_by_name(square, prompt):
         AttentionRows().rows(seen(square, prompt(130), 3, 90))
 
 
-@pytest.mark.parametrize("selector", [AttentionRows(), QuestionBlindRows(), ProbeBudget(Frequencies((0,)))])
-def test_ranking_costs_the_window_times_the_prefix_in_every_layer(selector):
-    """Heads times their width for each pair; a window is no longer than its rows, and no prefix costs nothing."""
-    geometry = Geometry(layers=6, hidden=32, q=40, kv=16, ff=64)
-    assert selector.macs(Work(geometry, 300, 200, 5, 2)) == 64 * 200 * 40 * 2
-    assert selector.macs(Work(geometry, 300, 0, 5, 2)) == 0
-    short = 30 if isinstance(selector, QuestionBlindRows) else 50
-    assert selector.macs(Work(geometry, 50, 30, 5, 2)) == short * 30 * 40 * 2
+@pytest.mark.parametrize("selector", [AttentionRows(), QuestionBlindRows(), ProbeBudget()])
+def test_ranking_costs_the_windows_queries_and_their_scores_in_every_ranking_layer(selector):
+    """A query's projection and its scores with all rows it sees; a window is no longer than its rows, and no prefix
+    costs nothing.
+    """
+    geometry = Geometry(layers=9, hidden=32, q=40, kv=16, ff=64)
+
+    def expected(first, end):
+        return 2 * sum(32 * 40 + 40 * (row + 1) for row in range(first, end))
+
+    blind = isinstance(selector, QuestionBlindRows)
+    assert selector.macs(Work(geometry, 300, 200, 8)) == (expected(136, 200) if blind else expected(236, 300))
+    assert selector.macs(Work(geometry, 300, 0, 8)) == 0
+    assert selector.macs(Work(geometry, 50, 30, 8)) == (expected(0, 30) if blind else expected(0, 50))

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ridgefill.arms import Arm
-from ridgefill.cost import Geometry
+from ridgefill.cost import Geometry, probe_macs
 from ridgefill.errors import ConfigError, NumericsError
 from ridgefill.fill import run_late
 from ridgefill.models.base import LINEAR
 from ridgefill.passes import run_exact, run_lower
 from ridgefill.rows import planned
 from ridgefill.selectors import probe
-from ridgefill.selectors.probe import probe_attention, probe_macs, probe_rows
+from ridgefill.selectors.probe import probe_attention, probe_rows
 
 NAIVE = Path(__file__).parents[1] / "naive"
 SLOW = runpy.run_path(str(NAIVE / "selectors.py"))
@@ -196,11 +196,16 @@ def test_the_whole_prompt_may_lie_in_one_pass_with_a_continuation(square, prompt
 
 @given(st.integers(1, 40), st.integers(0, 40), st.integers(1, 50), st.sampled_from([None, 1, 3, 8]))
 def test_a_probe_costs_its_rows_in_the_late_layers(tokens, prefix, rows, window):
-    """Property: projections and MLP of each row, and twice the query width for every row that it sees."""
+    """Property: projections and MLP of each row, and twice the query width for every row that it sees.
+
+    Layers that see all rows rank: there queries are projected and scored once more.
+    """
     prefix, first = min(prefix, tokens), max(0, tokens - rows)
     g = Geometry(layers=5, hidden=6, q=8, kv=4, ff=10, windows=(None, None, None, window, None))
     seen = [
         sum(map(sum, SLOW["visible"](one, range(first, tokens), prefix, first, 0, tokens))) for one in (window, None)
     ]
     expected = 2 * (tokens - first) * g.row + 2 * g.q * sum(seen)
+    ranking = [pairs for pairs, reach in zip(seen, (window, None), strict=True) if reach is None]
+    expected += len(ranking) * (tokens - first) * g.hidden * g.q + g.q * sum(ranking)
     assert probe_macs(g, tokens=tokens, prefix=prefix, split=3, rows=rows) == expected

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from ridgefill.arms import Arm
-from ridgefill.cost import Geometry
+from ridgefill.cost import Geometry, probe_macs, ranking_macs
 from ridgefill.errors import ConfigError
-from ridgefill.fill import run_late
+from ridgefill.fill import first_sweep, run_late
 from ridgefill.models.base import LINEAR
 from ridgefill.passes import run_exact, run_lower
 from ridgefill.rows import planned
@@ -16,7 +16,7 @@ from ridgefill.selectors.budget import ProbeBudget
 from ridgefill.selectors.context import Context, Work
 from ridgefill.selectors.frequency import Frequencies
 from ridgefill.selectors.lexical import LexicalNet
-from ridgefill.selectors.probe import probe_macs, probe_rows
+from ridgefill.selectors.probe import probe_rows
 from ridgefill.selectors.probed import ProbedRows
 from ridgefill.selectors.sweeps import two_sweeps
 from ridgefill.selectors.tokens import SpecialIds
@@ -35,7 +35,7 @@ class Fixed:
     picked: tuple[int, ...]
 
     def rows(self, context):
-        assert context.filled is not None
+        assert context.probe is not None
         return self.picked
 
 
@@ -94,7 +94,7 @@ def test_a_prompt_without_a_prefix_runs_exactly(adapters, prompt, random_maps, f
     """Nothing is filled or probed, and the result is the exact pass, bit for bit."""
     adapter, split, ids = adapters(family), SPLITS[family], prompt(30)
     context = seen(adapter, ids, split, 0)
-    probed = ProbedRows(ProbeBudget(Frequencies((0,) * 97)))
+    probed = ProbedRows(ProbeBudget())
     done = two_sweeps(adapter, context, random_maps(adapter, split).predict, probed, ridge(split))
     assert torch.equal(done.filled.hidden, run_exact(adapter, ids).hidden)
     assert done.plan.selected == ()
@@ -129,6 +129,7 @@ def spelled(adapter, ids, split, prefix, lower=None):
         offsets.append((start, start + len(one)))
         start += len(one)
     more = {"texts": tuple(texts), "text": "".join(texts), "offsets": tuple(offsets), "special": SPECIAL}
+    more["frequencies"] = Frequencies((0,) * 97)
     return seen(adapter, ids, split, prefix, lower, **more)
 
 
@@ -141,7 +142,7 @@ def test_probed_rows_are_the_budget_of_the_net_and_the_ranking_with_special_toke
     """The rows caught by the net first, then the probe's best that are not exact already, as many as the budget."""
     adapter, split, ids = adapters(family), SPLITS[family], prompt(130)
     maps, context = random_maps(adapter, split), spelled(adapter, ids, split, 90)
-    net, budget = LexicalNet(window=6), ProbeBudget(Frequencies((0,) * 97), factor)
+    net, budget = LexicalNet(window=6), ProbeBudget(factor)
     selector = ProbedRows(budget, probing=20, lexical=net, special=special)
     done = two_sweeps(adapter, context, maps.predict, selector, ridge(split))
     control = {row for row in range(90) if ids[0, row] in (5, 11, 17)} if special else set()
@@ -149,29 +150,12 @@ def test_probed_rows_are_the_budget_of_the_net_and_the_ranking_with_special_toke
     assert caught
     count = budget.size(context)
     kept = caught[:count]
-    for row in probe_rows(adapter, context.lower, first_sweep(adapter, context, maps, split), 90, 20):
+    cache = first_sweep(adapter, context.lower, 90, maps.predict, ridge(split))
+    for row in probe_rows(adapter, context.lower, cache, 90, 20):
         if len(kept) < count and row not in kept and row not in control:
             kept.append(row)
     assert done.plan.selected == tuple(sorted({*kept, *control}))
     assert len(kept) == count
-
-
-def first_sweep(adapter, context, maps, split):
-    """What the first sweep leaves, from a second sweep that is never run."""
-    found = []
-
-    class Stop(Exception):
-        pass
-
-    @dataclass(frozen=True)
-    class Halting:
-        def rows(self, context):
-            found.append(context.filled)
-            raise Stop
-
-    with pytest.raises(Stop):
-        two_sweeps(adapter, context, maps.predict, Halting(), ridge(split))
-    return found[0]
 
 
 @families
@@ -179,7 +163,7 @@ def first_sweep(adapter, context, maps, split):
 def test_a_prompt_in_chunks_is_probed_as_in_one_pass(adapters, prompt, random_maps, in_chunks, family, step):
     """The same rows, whatever the chunks the lower layers ran in."""
     adapter, split, ids = adapters(family), SPLITS[family], prompt(130)
-    maps, selector = random_maps(adapter, split), ProbedRows(ProbeBudget(Frequencies((0,) * 97), 0.3), probing=20)
+    maps, selector = random_maps(adapter, split), ProbedRows(ProbeBudget(0.3), probing=20)
     whole = spelled(adapter, ids, split, 90)
     parts = replace(whole, lower=in_chunks(adapter, ids, split, step))
     found, expected = (
@@ -192,7 +176,7 @@ def test_what_cannot_be_swept_is_refused(adapters, prompt, random_maps):
     """An arm that fills nothing, a split outside the model, and a probe without a first sweep."""
     adapter = adapters("llama")
     maps, context = random_maps(adapter, 5), spelled(adapter, prompt(60), 5, 40)
-    probed = ProbedRows(ProbeBudget(Frequencies((0,) * 97)))
+    probed = ProbedRows(ProbeBudget())
     for fill in ("none", "exact"):
         with pytest.raises(ConfigError, match="fills no row"):
             two_sweeps(adapter, context, maps.predict, probed, ridge(5, fill=fill))
@@ -206,7 +190,7 @@ def test_what_cannot_be_swept_is_refused(adapters, prompt, random_maps):
 def test_probed_rows_cost_the_probe_and_the_budgets_ranking():
     """And nothing where there is no prefix."""
     geometry = Geometry(layers=6, hidden=32, q=40, kv=16, ff=64)
-    selector = ProbedRows(ProbeBudget(Frequencies((0,))))
-    cost = probe_macs(geometry, tokens=900, prefix=500, split=3) + 64 * 500 * 40 * 2
-    assert selector.macs(Work(geometry, 900, 500, 3, 2)) == cost
-    assert selector.macs(Work(geometry, 900, 0, 3, 2)) == 0
+    ranking = ranking_macs(geometry, first=836, end=900, layers=(3,))
+    cost = probe_macs(geometry, tokens=900, prefix=500, split=5) + ranking
+    assert ProbedRows().macs(Work(geometry, 900, 500, 5)) == cost
+    assert ProbedRows().macs(Work(geometry, 900, 0, 5)) == 0

@@ -14,7 +14,6 @@ from ridgefill.models.swiftkv import load_swiftkv
 from ridgefill.passes import run_lower
 from ridgefill.rows import planned
 from ridgefill.selectors.context import Context
-from ridgefill.selectors.probe import probe_rows
 from ridgefill.selectors.sweeps import two_sweeps
 
 FILES = runpy.run_path(str(Path(__file__).parents[1] / "families" / "swiftkv_checkpoint.py"))
@@ -25,7 +24,7 @@ class Best:
     """The ten rows that a probe ranks highest."""
 
     def rows(self, context):
-        return tuple(sorted(probe_rows(context.adapter, context.lower, context.filled, context.prefix, 12)[:10]))
+        return tuple(sorted(context.probe(12)[:10]))
 
 
 @pytest.mark.parametrize("exact_rows", ["swiftkv", "original"])

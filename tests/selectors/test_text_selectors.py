@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ridgefill.errors import ConfigError, TextError
-from ridgefill.rows import random_rows
 from ridgefill.selectors.classes import ELIGIBLE, token_class
 from ridgefill.selectors.context import Context, Work, rounded_share, whole_share
 from ridgefill.selectors.controls import LastRows, RandomRows
@@ -28,7 +27,8 @@ documents = st.lists(st.lists(st.integers(0, len(VOCABULARY) - 1), max_size=20),
 @given(prompts(), documents, st.sampled_from([0.0, 0.25, 0.5, 1.0]))
 def test_protected_rows_equal_the_naive_ones(context, calibration, share):
     """Property: the rarest of the matches one by one, with many equally rare."""
-    found = ProtectedTokens(Frequencies.of(calibration, len(VOCABULARY)), share).rows(context)
+    context = replace(context, frequencies=Frequencies.of(calibration, len(VOCABULARY)))
+    found = ProtectedTokens(share).rows(context)
     expected = NAIVE["protected"](context.ids, context.texts, IDS.all, context.prefix, calibration, share)
     assert list(found) == expected
 
@@ -36,12 +36,13 @@ def test_protected_rows_equal_the_naive_ones(context, calibration, share):
 @given(prompts(), documents)
 def test_protected_rows_are_eligible_and_never_special(context, calibration):
     """Property: a quarter of the matches, whatever the question: the tail's tokens change nothing."""
-    selector = ProtectedTokens(Frequencies.of(calibration, len(VOCABULARY)))
+    table = Frequencies.of(calibration, len(VOCABULARY))
+    selector, context = ProtectedTokens(), replace(context, frequencies=table)
     rows, matches = selector.rows(context), protected_matches(context)
     assert set(rows) <= set(matches)
     assert len(rows) == round(len(matches) / 4)
     assert all(token_class(context.texts[row]) in ELIGIBLE and context.ids[row] not in IDS.all for row in matches)
-    other = made([*context.ids[: context.prefix], 4, 9], context.prefix)
+    other = made([*context.ids[: context.prefix], 4, 9], context.prefix, frequencies=table)
     assert selector.rows(other) == rows
 
 
@@ -49,7 +50,8 @@ def test_protected_rows_are_eligible_and_never_special(context, calibration):
 def test_a_quarter_rounds_halves_to_the_even_number(matches, rows):
     """2 and 10 matches leave a half below, 6 and 14 one above; equally rare tokens go by position."""
     token = VOCABULARY.index("Beta")
-    found = ProtectedTokens(Frequencies((0,) * len(VOCABULARY))).rows(made([token] * (matches + 2), matches))
+    context = made([token] * (matches + 2), matches, frequencies=Frequencies((0,) * len(VOCABULARY)))
+    found = ProtectedTokens().rows(context)
     assert found == tuple(range(rows))
 
 
@@ -73,7 +75,8 @@ def test_controls_pick_as_many_rows_as_what_they_are_compared_with(context, shar
     for like in (None, DigitTokens()):
         count = len(like.rows(context)) if like else min(context.prefix, round(share * context.tokens))
         drawn, last = RandomRows(share, like).rows(context), LastRows(share, like).rows(context)
-        assert list(drawn) == random_rows(context.prefix, count, context.seed).tolist()
+        assert len(drawn) == count
+        assert drawn == RandomRows(count / context.tokens).rows(context)
         assert last == tuple(range(context.prefix - count, context.prefix))
 
 
@@ -119,21 +122,21 @@ def test_selectors_name_what_the_context_lacks():
     with pytest.raises(ConfigError, match="the texts of the tokens"):
         DigitTokens().rows(bare)
     with pytest.raises(ConfigError, match="the texts of the tokens"):
-        ProtectedTokens(Frequencies((0,) * 5)).rows(bare)
+        ProtectedTokens().rows(bare)
+    with pytest.raises(ConfigError, match="the frequencies of tokens"):
+        ProtectedTokens().rows(replace(bare, texts=("a", "b", "c")))
     with pytest.raises(ConfigError, match="the lower layers' pass"):
         bare.inputs(0, 1)
 
 
 def test_rules_that_read_text_cost_nothing():
     """No multiply-accumulate is charged for them."""
-    work = Work(None, 100, 80, 3, 1)
-    table = Frequencies((0,))
-    for selector in (ProtectedTokens(table), DigitTokens(), SpecialTokens(), RandomRows(), LastRows()):
+    work = Work(None, 100, 80, 3)
+    for selector in (ProtectedTokens(), DigitTokens(), SpecialTokens(), RandomRows(), LastRows()):
         assert selector.macs(work) == 0
 
 
 def test_selectors_are_values():
     """Equal by their settings, hashable, and the same rows every time."""
-    table = Frequencies.of([[5, 6]], len(VOCABULARY))
-    assert ProtectedTokens(table) == replace(ProtectedTokens(table, 0.5), share=0.25)
+    assert ProtectedTokens() == replace(ProtectedTokens(0.5), share=0.25)
     assert len({RandomRows(0.1), RandomRows(0.1), RandomRows(0.2)}) == 2
