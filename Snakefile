@@ -12,7 +12,8 @@ min_version("9.0")
 ROOT = Path(workflow.basedir)
 sys.path.insert(0, str(ROOT))
 
-from workflow.dag import Plan, Refused, experiments, text_sources
+from workflow.dag import Plan, Refused, experiments
+from workflow.gate import SHARDED
 
 
 configfile: ROOT / "workflow/config/workflow.yaml"
@@ -27,7 +28,7 @@ shell.prefix(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH
 wildcard_constraints:
     experiment="|".join(EXPERIMENTS),
     model=r"[a-z0-9][a-z0-9.-]*",
-    source="|".join(text_sources(ROOT)),
+    source=r"[a-z0-9][a-z0-9._-]*",
     unknown=r"[^/]+",
 
 
@@ -46,7 +47,12 @@ include: "workflow/rules/models.smk"
 include: "workflow/rules/texts.smk"
 include: "workflow/rules/capture.smk"
 include: "workflow/rules/fit.smk"
+include: "workflow/rules/corrections.smk"
 include: "workflow/rules/arms.smk"
+include: "workflow/rules/shards.smk"
+include: "workflow/rules/suites.smk"
+include: "workflow/rules/timing.smk"
+include: "workflow/rules/longbench.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/verify.smk"
 
@@ -54,13 +60,18 @@ include: "workflow/rules/verify.smk"
 LEAVES = [
     "overlap.json",
     "lam/lam_curve.parquet",
+    "lam/more_maps.parquet",
     "fit/fit_layers.parquet",
     "maps/SHA256SUMS",
     "ruler/samples.parquet",
     "ruler/timings.parquet",
+    "ruler/arms.parquet",
+    "ruler/measured.parquet",
     "documents/documents.parquet",
     "documents/tokens.parquet",
     "documents/timings.parquet",
+    "documents/arms.parquet",
+    "documents/measured.parquet",
     "experiment.json",
     "provenance.json",
     "claim.yaml",
@@ -80,6 +91,7 @@ for experiment in EXPERIMENTS:
             f"results/{experiment}"
         input:
             expand("results/{experiment}/{leaf}", experiment=experiment, leaf=LEAVES),
+            asked(lambda wildcards, name=experiment: PLAN.suite_files(name)),
         localrule: True
         message:
             f"{experiment}: complete"

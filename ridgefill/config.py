@@ -13,15 +13,22 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from ridgefill.cost import Geometry
+from ridgefill.arm_checks import check_arms
+from ridgefill.arm_specs import arm_from
+from ridgefill.arms import Arm, ArmSettings, make_arm
+from ridgefill.cost import Geometry, geometry_of
 from ridgefill.errors import ConfigError
 from ridgefill.settings import Experiment, ExperimentFile, ModelConfig
+from ridgefill.suite_settings import SECOND_QUESTION
+from ridgefill.suites.longbench.datasets import find_dataset
+from ridgefill.suites.longbench.v2 import REASONING_TOKENS
 
 __all__ = [
     "Experiment",
     "ModelConfig",
     "check_fits_model",
     "cost_geometry",
+    "experiment_arms",
     "known_experiments",
     "known_models",
     "load_experiment",
@@ -108,26 +115,37 @@ def load_experiment(name: str, root: Path | str = ".") -> Experiment:
     data = _read(path)
     _checked(ExperimentFile, data, str(path))
     experiment = _checked(Experiment, {**data, "name": name}, str(path))
-    check_fits_model(experiment, load_model(experiment.model, root), str(path))
+    model = load_model(experiment.model, root)
+    check_fits_model(experiment, model, str(path))
+    check_arms(experiment_arms(experiment, model.geometry.layers), model, cost_geometry(model), str(path))
     return experiment
 
 
 def cost_geometry(model: ModelConfig) -> Geometry:
-    """The cost model's geometry of a configured model; ConfigError for one with layers it does not count."""
-    size = model.geometry
-    if size.recurrent is not None:
-        raise ConfigError(
-            f"{model.name} has recurrent layers, whose work is not counted here; expected a model of "
-            "attention layers only"
-        )
-    return Geometry(
-        layers=size.layers,
-        hidden=size.hidden,
-        q=size.heads * size.head_dim,
-        kv=size.kv_heads * size.head_dim,
-        ff=size.intermediate,
-        windows=size.windows,
+    """The cost model's geometry of a model; ConfigError, naming it, where sizes of its family are missing."""
+    try:
+        return geometry_of(model.geometry, model.family)
+    except ConfigError as error:
+        raise ConfigError(f"{model.name}: {error}") from None
+
+
+def experiment_arms(experiment: Experiment, layers: int) -> list[Arm]:
+    """The experiment's arms, at its split or their own, then the split curve's at the other splits; each arm once.
+
+    layers: of the model. Raises ``ConfigError`` for what no arm can have.
+    """
+    settings = ArmSettings(
+        layers, experiment.split, experiment.tail, experiment.rows_share, experiment.window, experiment.split_layer
     )
+    arms: dict[str, Arm] = {}
+    for one in experiment.arms:
+        arm = make_arm(one, **vars(settings)) if isinstance(one, str) else arm_from(one, settings)
+        arms.setdefault(arm.key, arm)
+    for split in experiment.curve.splits:
+        for name in experiment.curve.arms:
+            arm = make_arm(name, **{**vars(settings), "split": split})
+            arms.setdefault(arm.key, arm)
+    return list(arms.values())
 
 
 def check_fits_model(experiment: Experiment, model: ModelConfig, where: str) -> None:
@@ -140,11 +158,62 @@ def check_fits_model(experiment: Experiment, model: ModelConfig, where: str) -> 
     prompts = {f"suites.ruler.lengths {length}": (length, length) for length in suites.ruler.lengths}
     document = suites.documents.prompt_tokens
     prompts["suites.documents.prompt_tokens plus scored_tokens"] = (document, document + suites.documents.scored_tokens)
+    prompts |= _continued_prompts(experiment)
+    for name, suite in (("speed", suites.speed), ("serving", suites.serving)):
+        prompts |= {f"suites.{name}.lengths {length}": (length, length) for length in (suite.lengths if suite else ())}
+    prompts |= _longbench_prompts(experiment, where)
     for key, (prompt, total) in prompts.items():
         if prompt <= experiment.tail or total > geometry.context:
             raise ConfigError(
                 f"{where}: {key} is {total} tokens; expected a prompt over the tail ({experiment.tail}) that fits, "
                 f"with what follows it, in the context of {model.name} ({geometry.context})"
+            )
+    if suites.serving and (told := suites.serving.user_prompt + suites.serving.new_tokens) > geometry.context:
+        raise ConfigError(
+            f"{where}: suites.serving.user_prompt plus new_tokens is {told} tokens; expected them to fit in the "
+            f"context of {model.name} ({geometry.context})"
+        )
+    _check_suite_arms(experiment, where)
+
+
+def _continued_prompts(experiment: Experiment) -> dict[str, tuple[int, int]]:
+    """Tokens of the prompts of agreement and of two turns, and with all that follows them, by the setting."""
+    first, second = experiment.suites.agreement, experiment.suites.turns
+    prompts: dict[str, tuple[int, int]] = {}
+    if first is not None:
+        for length in first.lengths:
+            prompts[f"suites.agreement.lengths {length} plus new_tokens"] = (length, length + first.new_tokens)
+    if second is not None:
+        more = 2 * second.new_tokens + SECOND_QUESTION
+        for length in second.lengths:
+            prompts[f"suites.turns.lengths {length}, with {more} after the prompt,"] = (length - more, length)
+    return prompts
+
+
+def _longbench_prompts(experiment: Experiment, where: str) -> dict[str, tuple[int, int]]:
+    """Tokens of LongBench's longest prompts, and with their answers, by the setting that bounds them; a chat template
+    adds some."""
+    first, second = experiment.suites.longbench_v1, experiment.suites.longbench_v2
+    prompts: dict[str, tuple[int, int]] = {}
+    if first is not None:
+        try:
+            answer = max(find_dataset(name).new_tokens for name in first.datasets)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: suites.longbench_v1.datasets: {error}") from None
+        prompts["suites.longbench_v1.budget plus the longest answer"] = (first.budget, first.budget + answer)
+    if second is not None:
+        prompts["suites.longbench_v2.budget plus the reasoning"] = (second.budget, second.budget + REASONING_TOKENS)
+    return prompts
+
+
+def _check_suite_arms(experiment: Experiment, where: str) -> None:
+    """Refuse a suite that names an arm which the experiment does not run."""
+    known = {arm if isinstance(arm, str) else arm.name for arm in experiment.arms}
+    for suite, settings in experiment.suites:
+        if unknown := [arm for arm in getattr(settings, "arms", None) or () if arm not in known]:
+            raise ConfigError(
+                f"{where}: suites.{suite}.arms: has {unknown[0]!r}, which the experiment does not run; expected some "
+                f"of its arms: {', '.join(sorted(known))}"
             )
 
 

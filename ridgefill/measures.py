@@ -2,8 +2,11 @@
 
 A metric is a plain name: ``ruler_all``, ``ruler_filled`` (needles all in the filled region), ``ruler_<task>``
 in points 0..100 over samples; ``nll_all``, ``nll_novel``, ``nll_key`` in nats per token, a mean per document
-and then over documents. Intervals are 95 % and resample within task and length, or within domain
-(EVALUATION section 2). DuckDB selects in a fixed order; every sum is an ``fsum``.
+and then over documents. Folders that have these suites: ``agreement_top1`` (points), ``agreement_kl`` (nats) and
+``agreement_kl_median`` (a document's median instead of its mean) along the exact arm's greedy tokens,
+``agreement_text_...`` along the document's own; ``turn1`` and ``turn2`` (points), the first and the second answer where
+all needles lie in the filled region. Intervals are 95 % and resample within task and length, within domain, or, of
+agreement, within prompt length (EVALUATION section 2). DuckDB selects in a fixed order; every sum is an ``fsum``.
 """
 
 from __future__ import annotations
@@ -43,6 +46,16 @@ class Stat:
 
 
 MISSING = Stat(None, None, None, None, 0, "missing")
+
+
+def in_points(metric: str) -> bool:
+    """Whether a metric is counted in points of 100; else it is in nats."""
+    return scores_samples(metric) or metric.endswith("_top1")
+
+
+def scores_samples(metric: str) -> bool:
+    """Whether a metric's items are answers that are right or wrong, so that the binomial floor holds for it."""
+    return metric.startswith(("ruler", "turn"))
 
 
 class Bootstrap(Protocol):
@@ -175,7 +188,7 @@ class Measures:
         strata = [row[0] for row in rows]
         values = [item_value(row[2]) for row in rows]
         against = None if baseline is None else [item_value(row[3]) for row in rows]
-        return describe(strata, values, against, self.settings, accuracy=metric.startswith("ruler"))
+        return describe(strata, values, against, self.settings, accuracy=scores_samples(metric))
 
     def lookup(
         self, metric: str, arm: str, baseline: str | None, where: Mapping[str, Any]

@@ -20,8 +20,11 @@ import pyarrow.parquet as pq
 
 from ridgefill.errors import ResultsError
 from ridgefill.measures import Measures, settings_from
-from ridgefill.results import FILES, METADATA_KEYS, SCHEMAS, VIEWS_SQL, read_json, read_table
+from ridgefill.results import FILES, METADATA_KEYS, MORE_FILES, SCHEMAS, read_json, read_table
+from ridgefill.views import MORE_MEASURES, views_over
 
+MEASURED = FILES | {name: MORE_FILES[name] for name in MORE_MEASURES}
+"""Files that measurements are read from, and their schemas."""
 Lookup = Callable[[str, str, str | None, Mapping[str, Any]], Mapping[str, Any]]
 
 
@@ -34,8 +37,8 @@ def ridgefill_measures(folder: Path, files: Sequence[str]) -> Lookup | None:
     """
     root = Path(folder)
     path = root / "experiment.json"
-    pinned = [name for name in FILES if name in set(files)]
-    if not path.is_file() or not any(_is_ours(root / name, FILES[name]) for name in pinned):
+    pinned = [name for name in MEASURED if name in set(files)]
+    if not path.is_file() or not any(_is_ours(root / name, MEASURED[name]) for name in pinned):
         return None
     resolved = read_json(path)
     found = config_sha256(resolved)
@@ -59,8 +62,8 @@ def connect_pinned(folder: Path, pinned: Collection[str]) -> duckdb.DuckDBPyConn
     """Like :func:`ridgefill.results.connect`, with every table that is not in ``pinned`` empty."""
     connection = duckdb.connect(":memory:")
     connection.execute("SET TimeZone='UTC'")
-    views = VIEWS_SQL.read_text(encoding="utf-8")
-    for number, (name, schema) in enumerate(FILES.items()):
+    views = views_over(list(MORE_MEASURES))
+    for number, (name, schema) in enumerate(MEASURED.items()):
         table = read_table(folder / name, schema) if name in pinned else SCHEMAS[schema].empty_table()
         connection.register(f"pinned_{number}", table)
         views = views.replace(f"read_parquet('{name}', hive_partitioning = false)", f"pinned_{number}")

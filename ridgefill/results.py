@@ -18,64 +18,29 @@ import pyarrow.parquet as pq
 
 from ridgefill.errors import NumericsError, ResultsError
 from ridgefill.files import replacing, write_text
+from ridgefill.result_schemas import FILES, MORE_FILES, SCHEMAS
+from ridgefill.views import views_over
+
+__all__ = [
+    "FILES",
+    "METADATA_KEYS",
+    "MORE_FILES",
+    "SCHEMAS",
+    "SCHEMA_VERSION",
+    "connect",
+    "files_of",
+    "metadata_of",
+    "read_folder",
+    "read_json",
+    "read_table",
+    "views_text",
+    "write_bytes",
+    "write_json",
+    "write_table",
+]
 
 SCHEMA_VERSION = "1"
 METADATA_KEYS = ("git_commit", "config_sha256", "ledger_entry")
-VIEWS_SQL = Path(__file__).with_name("views.sql")
-
-_TYPES = {
-    "str": pa.string(),
-    "i32": pa.int32(),
-    "i64": pa.int64(),
-    "f32": pa.float32(),
-    "f64": pa.float64(),
-    "bool": pa.bool_(),
-    "list<str>": pa.list_(pa.field("item", pa.string(), nullable=False)),
-}
-
-
-def _schema(**columns: str) -> pa.Schema:
-    """``name="type"`` or ``name="type?"`` for a column that may be NULL."""
-    return pa.schema([pa.field(n, _TYPES[t.rstrip("?")], nullable=t.endswith("?")) for n, t in columns.items()])
-
-
-SCHEMAS: dict[str, pa.Schema] = {
-    "ruler_samples": _schema(
-        experiment="str", model="str", source="str", task="str", length="i32", sample="i32",
-        prompt_sha256="str", prompt_tokens="i32", tail="i32", split="i32?", arm="str", filled_rows="i32",
-        exact_rows="i32", in_filled_region="bool", in_filled_region_queried="bool", prediction="str",
-        references="list<str>", score="f64?", status="str", generated_tokens="i32", macs="i64",
-        exact_macs="i64",
-    ),
-    "documents": _schema(
-        experiment="str", model="str", document="str", domain="str", prompt_tokens="i32",
-        scored_tokens="i32", tail="i32", split="i32?", arm="str", filled_rows="i32", exact_rows="i32",
-        macs="i64", exact_macs="i64", status="str",
-    ),
-    "document_tokens": _schema(
-        document="str", domain="str", arm="str", split="i32?", position="i32", token="i32", novel="bool",
-        key="bool", nll="f32?", status="str",
-    ),
-    "timings": _schema(
-        suite="str", item="str", arm="str", split="i32?", lower_seconds="f64", late_seconds="f64",
-        exact_seconds="f64",
-    ),
-    "lam_curve": _schema(split="i32", lam="f64", layer="i32", component="str", cosine="f64", rows="i64"),
-    "fit_layers": _schema(
-        split="i32", layer="i32", lam="f64", alpha="f64", condition="f64", residual_share="f64"
-    ),
-}  # fmt: skip
-
-# Relative path of every Parquet file of a results folder, and its schema.
-FILES: dict[str, str] = {
-    "ruler/samples.parquet": "ruler_samples",
-    "ruler/timings.parquet": "timings",
-    "documents/documents.parquet": "documents",
-    "documents/tokens.parquet": "document_tokens",
-    "documents/timings.parquet": "timings",
-    "lam/lam_curve.parquet": "lam_curve",
-    "fit/fit_layers.parquet": "fit_layers",
-}
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -169,11 +134,24 @@ def metadata_of(table: pa.Table) -> dict[str, str]:
 
 
 def read_folder(results_dir: Path) -> dict[str, pa.Table]:
-    """Every Parquet file of a results folder by its relative path, each checked against its schema."""
+    """Every Parquet file of a results folder by its relative path, each checked against its schema.
+
+    Those of ``MORE_FILES`` are left out where they do not exist.
+    """
     root = Path(results_dir)
     if not root.is_dir():
         raise ResultsError(f"{root} is not a results folder; expected a folder such as results/smollm2_split19")
-    return {name: read_table(root / name, schema) for name, schema in FILES.items()}
+    return {name: read_table(root / name, schema) for name, schema in files_of(root).items()}
+
+
+def files_of(root: Path) -> dict[str, str]:
+    """Relative path and schema of the files that a results folder should have, and of those it has beside them."""
+    return FILES | {name: schema for name, schema in MORE_FILES.items() if (root / name).is_file()}
+
+
+def views_text(root: Path) -> str:
+    """The views over a results folder as SQL: ``views.sql``, and what the files add that are there beside."""
+    return views_over([name for name in files_of(root) if name in MORE_FILES])
 
 
 def connect(results_dir: Path) -> duckdb.DuckDBPyConnection:
@@ -187,7 +165,7 @@ def connect(results_dir: Path) -> duckdb.DuckDBPyConnection:
     connection.execute("SET TimeZone='UTC'")
     folder = str(root).replace("'", "''")
     # The views name files relative to the folder, so the same text works in `duckdb -init views.sql`.
-    connection.execute(VIEWS_SQL.read_text(encoding="utf-8").replace("read_parquet('", f"read_parquet('{folder}/"))
+    connection.execute(views_text(root).replace("read_parquet('", f"read_parquet('{folder}/"))
     return connection
 
 

@@ -7,40 +7,33 @@ The classes mirror the files under ``workflow/config`` and are the source of the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from ridgefill.arm_specs import ArmEntry, ArmSpec
+from ridgefill.sizes import Count, Frozen, Index, ModelGeometry, increasing
+from ridgefill.suite_settings import (
+    AgreementSuite,
+    LongBenchV1Suite,
+    LongBenchV2Suite,
+    ServingSuite,
+    SpeedSuite,
+    TurnsSuite,
+    unset,
 )
 
-from ridgefill.arms import ARMS
-
 CurveArm = Literal["exact", "identity", "ridgefill"]
-RulerTask = Literal["niah_single_1", "niah_multikey_1", "niah_multivalue", "niah_multiquery"]
+RulerTask = Literal[
+    "niah_single_1", "niah_single_2", "niah_single_3", "niah_multikey_1", "niah_multikey_2", "niah_multikey_3",
+    "niah_multivalue", "niah_multiquery", "vt", "cwe", "fwe", "qa_1", "qa_2",
+]  # fmt: skip
 
-Count = Annotated[int, Field(ge=1, strict=True)]
-Index = Annotated[int, Field(ge=0, strict=True)]
 # A number, or a seed derived from the registration: then nobody can choose it, see ridgefill.config.with_seeds.
 Seed = Index | Literal["registration"]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 Text = Annotated[str, Field(min_length=1)]
-
-
-def _known_arm(name: str) -> str:
-    if name not in ARMS:
-        raise ValueError(f"unknown arm {name!r}; known: {', '.join(ARMS)}")
-    return name
-
-
-ArmName = Annotated[str, AfterValidator(_known_arm), Field(json_schema_extra={"enum": list(ARMS)})]
 
 
 def _as_tuple(value: object) -> object:
@@ -51,72 +44,6 @@ def _unique(values: Sequence[Any]) -> Sequence[Any]:
     if len(set(values)) != len(values):
         raise ValueError("lists the same entry twice")
     return values
-
-
-def _increasing(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    if any(low >= high for low, high in pairwise(values)):
-        raise ValueError("must be strictly increasing")
-    return values
-
-
-class Frozen(BaseModel):
-    """Base of every configuration value: immutable, and an unknown key is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class RecurrentGeometry(Frozen):
-    """Shape of the Gated DeltaNet layers of a hybrid; every ``attention_every``-th layer is attention."""
-
-    attention_every: Count
-    key_heads: Count
-    value_heads: Count
-    key_dim: Count
-    value_dim: Count
-    conv_kernel: Count
-
-
-class WindowGeometry(Frozen):
-    """Layers whose rows see only the last ``size`` positions, their own included: all but ``full_layers``."""
-
-    size: Count
-    full_layers: tuple[Index, ...]
-
-    _layers = field_validator("full_layers")(_increasing)
-
-
-class ModelGeometry(Frozen):
-    """Sizes of a decoder: counts of layers and heads, widths in elements, ``context`` in tokens."""
-
-    layers: Count
-    hidden: Count
-    heads: Count
-    kv_heads: Count
-    head_dim: Count
-    intermediate: Count
-    vocab: Count
-    context: Count
-    recurrent: RecurrentGeometry | None = None
-    windowed: WindowGeometry | None = None
-
-    @model_validator(mode="after")
-    def _grouped_heads(self) -> Self:
-        if self.heads % self.kv_heads:
-            raise ValueError(f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})")
-        return self
-
-    @model_validator(mode="after")
-    def _layers_exist(self) -> Self:
-        if self.windowed and any(layer >= self.layers for layer in self.windowed.full_layers):
-            raise ValueError(f"windowed.full_layers names a layer outside 0 to {self.layers - 1}")
-        return self
-
-    @property
-    def windows(self) -> tuple[int | None, ...]:
-        """Per layer the positions that a row sees, None for all; empty for a model without windows."""
-        if self.windowed is None:
-            return ()
-        return tuple(None if layer in self.windowed.full_layers else self.windowed.size for layer in range(self.layers))
 
 
 class WheelSource(Frozen):
@@ -173,8 +100,14 @@ class Curve(Frozen):
     splits: Annotated[tuple[Index, ...], Field(min_length=1)]
     arms: Annotated[tuple[CurveArm, ...], Field(min_length=1)]
 
-    _splits = field_validator("splits")(_increasing)
+    _splits = field_validator("splits")(increasing)
     _arms = field_validator("arms")(_unique)
+
+    @model_validator(mode="after")
+    def _is_a_curve(self) -> Self:
+        if len(self.splits) < 2 or set(self.arms) == {"exact"}:
+            raise ValueError("needs two splits or more, and an arm that fills, for there to be a curve")
+        return self
 
 
 class Capture(Frozen):
@@ -194,24 +127,46 @@ class Fit(Frozen):
 
     lam_grid: Annotated[tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...], Field(min_length=1)]
 
-    _grid = field_validator("lam_grid")(_increasing)
+    _grid = field_validator("lam_grid")(increasing)
+
+
+class UserPath(Frozen):
+    """A file or folder of the user's; with a SHA-256 it has to be that one."""
+
+    path: Text
+    sha256: Sha256 | None = Field(default=None, exclude_if=unset)
 
 
 class RulerSuite(Frozen):
-    """Needle retrieval: ``samples`` of every task at every length (tokens, prompt plus new ones)."""
+    """RULER: ``samples`` of every task at every length (tokens, prompt plus new ones).
 
-    source: Literal["ruler-style"]
+    new_tokens: budget of the answer, null for each task's own. squad, hotpotqa: files of questions for qa_1 and qa_2, a
+    small set of ours without them. essays_text: takes the place of the haystack's essays. official: the folder of
+    samples that the official generator made, when that is the source.
+    """
+
+    source: Literal["ruler-style", "official"]
     tasks: Annotated[tuple[RulerTask, ...], Field(min_length=1)]
     lengths: Annotated[tuple[Count, ...], Field(min_length=1)]
     samples: Count
-    new_tokens: Count
+    new_tokens: Count | None
     seed: Seed
     haystack: Name
     essays: Annotated[tuple[Index, Index], BeforeValidator(_as_tuple)]
+    squad: UserPath | None = Field(default=None, exclude_if=unset)
+    hotpotqa: UserPath | None = Field(default=None, exclude_if=unset)
+    essays_text: UserPath | None = Field(default=None, exclude_if=unset)
+    official: Text | None = Field(default=None, exclude_if=unset)
 
     _tasks = field_validator("tasks")(_unique)
-    _lengths = field_validator("lengths")(_increasing)
-    _essays = field_validator("essays")(_increasing)
+    _lengths = field_validator("lengths")(increasing)
+    _essays = field_validator("essays")(increasing)
+
+    @model_validator(mode="after")
+    def _folder_of_official(self) -> Self:
+        if (self.official is not None) != (self.source == "official"):
+            raise ValueError("official names the folder of samples when source is official, and is left out otherwise")
+        return self
 
 
 class DocumentSuite(Frozen):
@@ -237,6 +192,12 @@ class Suites(Frozen):
 
     ruler: RulerSuite
     documents: DocumentSuite
+    agreement: AgreementSuite | None = Field(default=None, exclude_if=unset)
+    turns: TurnsSuite | None = Field(default=None, exclude_if=unset)
+    longbench_v1: LongBenchV1Suite | None = Field(default=None, exclude_if=unset)
+    longbench_v2: LongBenchV2Suite | None = Field(default=None, exclude_if=unset)
+    speed: SpeedSuite | None = Field(default=None, exclude_if=unset)
+    serving: ServingSuite | None = Field(default=None, exclude_if=unset)
 
 
 class Statistics(Frozen):
@@ -258,14 +219,18 @@ class ExperimentFile(Frozen):
     curve: Curve
     capture: Capture
     fit: Fit
-    arms: Annotated[tuple[ArmName, ...], Field(min_length=1)]
+    arms: Annotated[tuple[ArmEntry, ...], Field(min_length=1)]
     rows_share: Annotated[float, Field(gt=0, lt=1)]
     window: Count
     suites: Suites
     statistics: Statistics
     claim: Text
 
-    _arms = field_validator("arms")(_unique)
+    @field_validator("arms")
+    @classmethod
+    def _arms(cls, arms: tuple[str | ArmSpec, ...]) -> tuple[str | ArmSpec, ...]:
+        _unique([arm if isinstance(arm, str) else arm.name for arm in arms])
+        return arms
 
     @model_validator(mode="after")
     def _exact_is_measured(self) -> Self:
@@ -283,5 +248,6 @@ class Experiment(ExperimentFile):
 
     @property
     def splits(self) -> tuple[int, ...]:
-        """Every split layer that needs maps: the primary one and those of the curve, ascending."""
-        return tuple(sorted({self.split, *self.curve.splits}))
+        """Every split layer that needs maps: the primary one, those of the curve and of single arms, ascending."""
+        own = {arm.split for arm in self.arms if isinstance(arm, ArmSpec) and arm.split is not None}
+        return tuple(sorted({self.split, *self.curve.splits} | own))

@@ -69,7 +69,7 @@ def test_macs_without_json_is_a_table(capsys):
     [
         (["--model", "llama-3", "--split", "16"], "unknown model 'llama-3'; known: gemma3-270m, llama-3.1-8b"),
         (["--model", "llama-3.1-8b", "--split", "32"], "split 32 is outside the model"),
-        (["--model", "qwen3.5-9b", "--split", "12"], "recurrent layers"),
+        (["--model", "qwen3.5-9b", "--split", "12", "--rank", "4097"], "rank is 4097; expected 1 to 4096"),
     ],
 )
 def test_wrong_input_is_one_sentence_and_exit_code_2(capsys, words, message):
@@ -129,3 +129,14 @@ def test_unknown_command_is_refused():
     with pytest.raises(SystemExit) as caught:
         cli.main(["recomptue"])
     assert caught.value.code == 2
+
+
+def test_a_reader_that_has_seen_enough_ends_the_command_quietly():
+    """As in ``ridgefill paper | head -1``: no traceback."""
+    command = [sys.executable, "-m", "ridgefill.cli", "paper", "--table", "A.1"]
+    running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    running.stdout.close()
+    said = running.stderr.read()
+    assert running.wait() == 1
+    assert said == ""
+    running.stderr.close()

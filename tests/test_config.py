@@ -10,12 +10,13 @@ import yaml
 from pydantic import ValidationError
 
 from ridgefill import config, schemas
-from ridgefill.arms import ARMS, make_arm
+from ridgefill.arms import ARM_NAMES
 from ridgefill.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPERIMENTS = config.known_experiments(ROOT)
-OWN = {"smollm2_split19", "gemma3_270m_split11"}  # of small models, not of the paper
+# Of small models, not of the paper.
+OWN = {"smollm2_split19", "smollm2_arms", "smollm2_suites", "gemma3_270m_split11", "gemma3_270m_arms"}
 MODELS = config.known_models(ROOT)
 DEMO = "smollm2_split19"
 
@@ -56,16 +57,10 @@ def test_every_experiment_loads_against_its_model(name):
     model = config.load_model(experiment.model, ROOT)
     assert experiment.name == name
     assert experiment.split in experiment.splits
-    for arm in experiment.arms:
-        made = make_arm(
-            arm,
-            layers=model.geometry.layers,
-            split=experiment.split,
-            tail=experiment.tail,
-            rows_share=experiment.rows_share,
-            split_layer=experiment.split_layer,
-        )
-        assert made.name == arm
+    made = config.experiment_arms(experiment, model.geometry.layers)
+    names = [arm if isinstance(arm, str) else arm.name for arm in experiment.arms]
+    assert [arm.name for arm in made][: len(names)] == names
+    assert {arm.split for arm in made[len(names) :]} == set(experiment.curve.splits) - {experiment.split}
 
 
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in OWN])
@@ -138,7 +133,7 @@ def test_unknown_model_names_the_known_ones(root):
         ("curve.splits", [19, 15], r"curve\.splits: .*strictly increasing"),
         ("tail", True, r"tail: Input should be a valid integer"),
         ("dtype", "float16", r"dtype: .*'float32' or 'bfloat16'.*found 'float16'"),
-        ("arms", ["exact", "exactly"], r"arms\.1: .*unknown arm 'exactly'; known: exact, no_fill"),
+        ("arms", ["exact", "exactly"], r"arms\.1\.name: .*unknown arm 'exactly'; known: exact, no_fill"),
         ("arms", ["ridgefill"], r"arms must include exact"),
         ("arms", ["exact", "exact"], r"lists the same entry twice"),
         ("fit.lam_grid", [0.1, 0.01], r"fit\.lam_grid: .*strictly increasing"),
@@ -248,4 +243,6 @@ def test_files_satisfy_the_published_schema(name, folder, schema):
 def test_schema_lists_the_arms():
     """An editor can offer the names of the arms."""
     schema = json.loads(schemas.schema_text("experiment.schema.json"))
-    assert schema["properties"]["arms"]["items"]["enum"] == list(ARMS)
+    named, described = schema["properties"]["arms"]["items"]["oneOf"]
+    assert named["enum"] == list(ARM_NAMES)
+    assert described == {"$ref": "#/$defs/ArmSpec"}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ridgefill.config import load_model
 from workflow.dag import Plan, Refused
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,9 +25,20 @@ def folder(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-def test_a_model_whose_work_cannot_be_counted_is_refused_before_it_runs(folder: str) -> None:
-    """Recurrent layers have an adapter and no cost model yet: one sentence, not a wrong column hours later."""
-    with pytest.raises(Refused, match="recurrent layers"):
+def test_a_hybrid_plans_as_far_as_its_registration(folder: str) -> None:
+    """Recurrent layers are counted, so what is missing is the registration."""
+    with pytest.raises(Refused, match="ledger register"):
+        plan(folder).admit("results/qwen35_split12")
+
+
+def test_a_model_whose_work_cannot_be_counted_is_refused_before_it_runs(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hybrid's configuration that leaves its recurrent sizes out: one sentence, not a wrong column hours later."""
+    known = load_model("qwen3.5-9b", ROOT)
+    lacking = known.model_copy(update={"geometry": known.geometry.model_copy(update={"recurrent": None})})
+    monkeypatch.setattr("workflow.dag.load_model", lambda name, root: lacking)
+    with pytest.raises(Refused, match=r"qwen3\.5-9b: .* expected their sizes as `recurrent`"):
         plan(folder).admit("results/qwen35_split12")
 
 

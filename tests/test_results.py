@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ridgefill.errors import NumericsError, ResultsError
-from ridgefill.results import FILES, SCHEMAS, metadata_of, read_json, read_table, write_json, write_table
+from ridgefill.results import FILES, MORE_FILES, SCHEMAS, metadata_of, read_json, read_table, write_json, write_table
 
 MARKS = {"git_commit": "c" * 40, "config_sha256": "d" * 64, "ledger_entry": "3"}
 ROW = {"split": 19, "lam": 0.03, "layer": 20, "component": "key", "cosine": 0.9, "rows": 100}
@@ -122,7 +122,8 @@ def test_json_refuses_nan_and_names_a_broken_file(tmp_path):
 
 def test_every_file_of_a_results_folder_has_a_schema():
     """FILES names known schemas only, and each schema is a real Arrow schema without duplicates."""
-    assert set(FILES.values()) == set(SCHEMAS)
+    assert set(FILES.values()) | set(MORE_FILES.values()) == set(SCHEMAS)
+    assert set(FILES).isdisjoint(MORE_FILES)
     for schema in SCHEMAS.values():
         assert isinstance(schema, pa.Schema)
         assert len(set(schema.names)) == len(schema.names)

@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ledger.errors import LedgerError
-from ridgefill.config import cost_geometry, known_experiments, load_experiment, load_model, with_overrides
+from ridgefill.arms import Arm
+from ridgefill.config import (
+    cost_geometry,
+    experiment_arms,
+    known_experiments,
+    load_experiment,
+    load_model,
+    with_overrides,
+)
 from ridgefill.errors import RidgeFillError
+from ridgefill.fitted_names import FREQUENCIES, maps_name, needed_corrections, needed_maps, needs_frequencies
 from ridgefill.models.source import FAMILIES, RECORD, local_folder
+from ridgefill.results import MORE_FILES
 from ridgefill.settings import Experiment, HubSource, ModelConfig
 from ridgefill.suites import words
-from ridgefill.suites.manifest import load_manifest
-from ridgefill.texts import load_sources
-from workflow.gate import allowed, entry_path
+from ridgefill.suites.manifest import load_manifest, text_set
+from ridgefill.suites.needed_files import needed_files, require_files
+from ridgefill.texts import Source, load_sources
+from workflow.gate import MOST_SHARDS, allowed, entry_path, more_suites, needed_runs
 from workflow.sources import source_hash
 
-SETTINGS = ("ledger_branch", "model_path", "models", "texts")
+SETTINGS = ("kva", "ledger_branch", "model_path", "models", "shards", "texts")
 
 
 class Refused(Exception):
@@ -49,6 +62,7 @@ class Plan:
         parts = Path(target).parts
         if len(parts) > 1 and parts[0] == "results":
             self.registration(parts[1])
+            self.shard_files(parts[1], "ruler")
 
     def experiment(self, name: str) -> Experiment:
         """The experiment with the overrides. Raises ``Refused``; an unknown name lists the known ones."""
@@ -80,22 +94,94 @@ class Plan:
         return f"{self.model_folder(name)}/{RECORD if built else 'config.json'}"
 
     def registration(self, name: str) -> str:
-        """The registration entry that allows the experiment to run; the model is asked for first."""
+        """The registration entry that allows the experiment to run; model and user files are asked for first."""
         self.model_file(name)
-        claim = self.experiment(name).claim
-        return entry_path(self._ask(lambda: allowed(self.root, self.branch, claim, self.overrides)))
+        experiment, model = self.experiment(name), self.model(name)
+        self._ask(lambda: require_files(experiment.suites, self.root))
+        runs = self._ask(lambda: needed_runs(experiment, model))
+        return entry_path(self._ask(lambda: allowed(self.root, self.branch, experiment.claim, self.overrides, runs)))
+
+    def arms(self, name: str) -> list[Arm]:
+        """All arms of the experiment."""
+        return self._ask(lambda: experiment_arms(self.experiment(name), self.model(name).geometry.layers))
+
+    def fitted_files(self, name: str) -> list[str]:
+        """What its evaluations read of what was fitted or counted, beside the maps."""
+        arms, folder = self.arms(name), f"results/{name}"
+        corrections = [f"{folder}/corrections/SHA256SUMS"] if needed_corrections(arms) else []
+        counted = [f"{folder}/{FREQUENCIES}"] if needs_frequencies(arms) else []
+        return corrections + counted + ([self._heads()] if any(arm.fill == "kva" for arm in arms) else [])
+
+    def _heads(self) -> str:
+        path = str(self.config["kva"])
+        if not path or not Path(path).is_file():
+            found = f"{path} is no file" if path else "none was given"
+            raise Refused(f"a kva arm writes from trained heads and {found}; give it with --config kva=FILE")
+        return path
+
+    def suite_files(self, name: str) -> list[str]:
+        """What the suites that it has beside retrieval and documents leave."""
+        suites = more_suites(self.experiment(name))
+        return [f"results/{name}/{file}" for file in MORE_FILES if file.split("/", maxsplit=1)[0] in suites]
+
+    def shard_files(self, name: str, suite: str) -> list[str]:
+        """What the jobs leave that a suite is divided into: word of their attempt, then of each; none for one job."""
+        text = str(self.config["shards"])
+        if not (text.isdecimal() and 1 <= int(text) <= MOST_SHARDS):
+            raise Refused(f"found shards={text}, expected how many jobs make a suite: 1 to {MOST_SHARDS}")
+        count, folder = int(text), f"results/{name}/{suite}/shards"
+        made = [f"{folder}/{number}-of-{count}.json" for number in range(1, count + 1)]
+        return [f"{folder}/attempt.json", *made] if count > 1 else []
+
+    def user_files(self, name: str, suite: str) -> list[str]:
+        """The user's own files that a suite reads."""
+        files = self._ask(lambda: needed_files(self.experiment(name).suites))
+        return [os.fspath(one.path) for one in files if one.suite == suite]
+
+    def map_names(self, name: str) -> str:
+        """All maps that its arms need, so that an arm with maps of its own has them fitted."""
+        return " ".join(maps_name(*one) for one in needed_maps(self.arms(name), self.experiment(name).splits))
+
+    def correction_names(self, name: str) -> str:
+        """All state corrections that its arms need."""
+        return " ".join(needed_corrections(self.arms(name)))
+
+    def kva_flag(self) -> str:
+        """The file of trained heads as a job argument, when one was given."""
+        return f"--kva {shlex.quote(str(self.config['kva']))}" if self.config["kva"] else ""
 
     def text_files(self, name: str) -> list[str]:
         """Markers of the unpacked text sources that the experiment reads."""
         experiment = self.experiment(name)
         wanted = {*experiment.capture.sources, experiment.suites.ruler.haystack, words.SOURCE}
-        manifest = self.root / experiment.suites.documents.manifest
-        wanted |= {document.source for document in self._ask(lambda: load_manifest(manifest))}
+        files = text_set(self.root / experiment.suites.documents.manifest)
+        for manifest in (files.documents, files.calibration):
+            wanted |= {document.source for document in self._ask(lambda manifest=manifest: load_manifest(manifest))}
         return [self.text_marker(source) for source in sorted(wanted)]
 
     def text_marker(self, source: str) -> str:
         """The file whose presence says that a text source is unpacked."""
         return f"{self.config['texts']}/{source}.fetched"
+
+    def sources_file(self, source: str) -> str:
+        """The file that pins a text source: that of some experiment's set of texts, all of which agree on it."""
+        found: dict[str, Source] = {}
+        for manifest in sorted({text_set(manifest).sources for manifest in self._manifests()}):
+            path = self.root / manifest
+            known = self._ask(lambda path=path: load_sources(path)) if path.is_file() else {}
+            if source in known:
+                found[os.path.relpath(path, self.root)] = replace(known[source], domain=None)
+        if not found:
+            raise Refused(f"text source {source} is pinned by no experiment's sources.json; see docs/texts.md")
+        if len(set(found.values())) > 1:
+            raise Refused(f"text source {source} is pinned differently in {', '.join(sorted(found))}; make them agree")
+        return min(found)
+
+    def _manifests(self) -> Iterator[Path]:
+        """Manifests of documents of all experiments whose files can be read; broken ones are not asked for here."""
+        for name in experiments(self.root):
+            with suppress(RidgeFillError):
+                yield Path(load_experiment(name, self.root).suites.documents.manifest)
 
     def code(self, job: str) -> str:
         """Hash of what a job really runs: a changed report does not run a capture again."""
@@ -120,8 +206,3 @@ class Plan:
 def experiments(root: Path) -> tuple[str, ...]:
     """Names of all configured experiments."""
     return known_experiments(root)
-
-
-def text_sources(root: Path) -> tuple[str, ...]:
-    """Names of all pinned text sources."""
-    return tuple(load_sources(root / "data/texts/sources.json"))

@@ -15,7 +15,7 @@ from ledger.branches import open_branch
 from ledger.errors import LedgerError
 from ridgefill.errors import ResultsError, RidgeFillError
 from ridgefill.files import replacing, write_text
-from ridgefill.results import FILES, read_json
+from ridgefill.results import files_of, read_json
 from ridgefill.tables import main_table_markdown
 
 EXTRAS = (
@@ -49,7 +49,7 @@ def publish(name: str, root: Path) -> Path:
         shutil.rmtree(target)
     with replacing(target) as temporary:
         temporary.mkdir(parents=True)
-        for relative in (*FILES, *EXTRAS):
+        for relative in (*files_of(source), *EXTRAS):
             (temporary / relative).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / relative, temporary / relative)
         for folder in ("tables", "figures"):

@@ -30,13 +30,24 @@ def opening(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     return alone[:1] if alone and alone[0] == tokenizer.bos_token_id else []
 
 
+def plain_text(tokenizer: PreTrainedTokenizerBase, text: str) -> str:
+    """A text without the chat template: after the tokenizer's own opening mark, if it has one."""
+    return (str(tokenizer.bos_token) if opening(tokenizer) else "") + text
+
+
+def encoded(tokenizer: PreTrainedTokenizerBase, text: str) -> Prompt:
+    """The prompt whose text has its opening mark or template already."""
+    made = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    return Prompt(text, list(made["input_ids"]), [tuple(pair) for pair in made["offset_mapping"]])
+
+
 def chat_text(tokenizer: PreTrainedTokenizerBase, question: str) -> str:
     """A user turn in the model's chat template, ready for the answer.
 
     For a model without a template, the question after the tokenizer's own opening mark, if it has one.
     """
     if not tokenizer.chat_template:
-        return (str(tokenizer.bos_token) if opening(tokenizer) else "") + question
+        return plain_text(tokenizer, question)
     turns = [{"role": "user", "content": question}]
     text: str = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
     return text
@@ -44,9 +55,7 @@ def chat_text(tokenizer: PreTrainedTokenizerBase, question: str) -> str:
 
 def ruler_prompt(tokenizer: PreTrainedTokenizerBase, sample: RulerSample) -> Prompt:
     """The sample's user turn with its answer prefix after the template, as RULER places it."""
-    text = chat_text(tokenizer, sample.question_prompt) + sample.answer_prefix
-    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-    return Prompt(text, list(encoded["input_ids"]), [tuple(pair) for pair in encoded["offset_mapping"]])
+    return encoded(tokenizer, chat_text(tokenizer, sample.question_prompt) + sample.answer_prefix)
 
 
 def chat_overhead(tokenizer: PreTrainedTokenizerBase) -> int:

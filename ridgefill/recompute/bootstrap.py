@@ -45,15 +45,22 @@ def bca(strata: Sequence[Sequence[float]], levels: Sequence[float], resamples: i
         total += np.asarray(stratum)[drawn].sum(axis=1)
     means = sorted(float(value) / len(items) for value in total)
     near = TIE * max(abs(value) for value in items)
-    below = sum(1.0 if m < mean - near else 0.5 if m <= mean + near else 0.0 for m in means) / resamples
-    edge = 0.5 / resamples
+    return corrected(means, mean, near, deviations, levels)
+
+
+def corrected(
+    ordered: Sequence[float], estimate: float, near: float, moves: Sequence[float], levels: Sequence[float]
+) -> list[float]:
+    """Quantiles of the sorted resamples at Efron's levels; ``moves`` are what the items do to the estimate."""
+    below = sum(1.0 if m < estimate - near else 0.5 if m <= estimate + near else 0.0 for m in ordered) / len(ordered)
+    edge = 0.5 / len(ordered)
     bias = normal_quantile(min(max(below, edge), 1 - edge))
-    skew = sum_exactly([d**3 for d in deviations]) / (6 * sum_exactly([d * d for d in deviations]) ** 1.5)
+    skew = sum_exactly([d**3 for d in moves]) / (6 * sum_exactly([d * d for d in moves]) ** 1.5)
     ends = []
     for level in levels:
         z = bias + normal_quantile(level)
         moved = bias + z / (1 - skew * z) if skew * z < 1 else math.copysign(math.inf, z)
-        ends.append(quantile(means, normal_share(moved)))
+        ends.append(quantile(ordered, normal_share(moved)))
     return ends
 
 

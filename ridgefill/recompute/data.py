@@ -9,6 +9,7 @@ from typing import Any
 
 from ridgefill.errors import ResultsError
 from ridgefill.recompute.bootstrap import bca, by_stratum, sum_exactly
+from ridgefill.recompute.shares import bca_share, pairs_by_stratum
 from ridgefill.results import read_folder, read_json
 
 Items = dict[str, tuple[str, float | None]]
@@ -44,6 +45,8 @@ class Data:
         self.items: dict[tuple[str, str, int | None], Items] = {}
         self._add_ruler()
         self._add_documents()
+        self._add_agreement()
+        self._add_turns()
 
     def _put(self, metric: str, row: dict[str, Any], item: str, stratum: str, value: float | None) -> None:
         kept = self.items.setdefault((metric, row["arm"], row["split"]), {})
@@ -74,6 +77,29 @@ class Data:
             mean = sum_exactly(whole) / len(whole) if len(whole) == len(values) else None
             self._put(metric, {"arm": arm, "split": split}, document, domain, mean)
 
+    def _add_agreement(self) -> None:
+        tokens: dict[tuple[str, str, int | None, str, int], list[dict[str, Any]]] = {}
+        for row in self.rows.get("agreement/tokens.parquet", ()):
+            key = (row["variant"], row["arm"], row["split"], row["document"], row["prompt_tokens"])
+            tokens.setdefault(key, []).append(row)
+        for (variant, arm, split, document, length), rows in tokens.items():
+            name = "agreement" if variant == "greedy" else f"agreement_{variant}"
+            place, stratum = {"arm": arm, "split": split}, f"length@{length}"
+            hits = 100.0 * sum(row["top1"] for row in rows) / len(rows)
+            self._put(f"{name}_top1", place, document, stratum, hits)
+            values = [row["kl"] for row in rows if row["kl"] is not None]
+            whole = len(values) == len(rows)
+            self._put(f"{name}_kl", place, document, stratum, sum_exactly(values) / len(values) if whole else None)
+            self._put(f"{name}_kl_median", place, document, stratum, median(values) if whole else None)
+
+    def _add_turns(self) -> None:
+        for row in self.rows.get("turns/samples.parquet", ()):
+            item = f"{row['task']}/{row['length']}/{row['sample']:05d}"
+            for turn, score in (("turn1", row["first_score"]), ("turn2", row["second_score"])):
+                if row["in_filled_region"]:
+                    value = None if score is None or row["status"] != "ok" else 100.0 * score
+                    self._put(turn, row, item, f"{row['task']}@{row['length']}", value)
+
     def at(self, metric: str, arm: str, split: int) -> Items:
         """Items of an arm at ``split``, or at the arm's own."""
         if arm not in ANY_SPLIT:
@@ -101,7 +127,7 @@ class Data:
                 continue
             labels.append(stratum)
             values.append(left if baseline is None else left - right)
-        return self.describe(labels, values, baseline is not None, metric.startswith("ruler"))
+        return self.describe(labels, values, baseline is not None, metric.startswith(("ruler", "turn")))
 
     def describe(self, labels: list[str], values: list[float], paired: bool, points: bool) -> Found:
         """Mean, interval and, for a paired difference, the one-sided bound with its floor for points."""
@@ -113,6 +139,28 @@ class Data:
         if points:
             bound = min(bound, -100.0 * (1.0 - 0.05 ** (1.0 / len(flat))))
         return Found(sum_exactly(flat) / len(flat), low, high, bound if paired else None, len(flat))
+
+    def share(self, metric: str, arm: str, split: int, least: int = 0) -> Found:
+        """The share of the fill's distance to exact that ``arm`` takes away, over the items of the exact arm."""
+        sides = [self.at(metric, name, split) for name in (arm, "ridgefill", "exact")]
+        labels, pairs = [], []
+        for item, (stratum, _) in sorted(sides[2].items()):
+            own, filled, exact = (side.get(item, (stratum, None))[1] for side in sides)
+            if own is None or filled is None or exact is None:
+                continue
+            labels.append(stratum)
+            above = (own - exact, filled - exact)
+            pairs.append((-above[0], -above[1]) if metric.startswith("ruler") else above)
+        if not pairs:
+            return Found()
+        share, ends = bca_share(pairs_by_stratum(labels, pairs), (0.025, 0.975), self.resamples, self.seed, least)
+        low, high = ends or (None, None)
+        return Found(share, low, high, None, len(pairs))
+
+
+def in_points(metric: str) -> bool:
+    """Whether a metric is printed in points."""
+    return metric.startswith(("ruler", "turn")) or metric.endswith("_top1")
 
 
 def median(values: Iterable[float]) -> float | None:

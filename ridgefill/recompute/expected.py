@@ -6,7 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ridgefill.recompute.bootstrap import sum_exactly
-from ridgefill.recompute.data import ANY_SPLIT, Data, Found, median
+from ridgefill.recompute.data import ANY_SPLIT, Data, Found, in_points, median
+from ridgefill.recompute.shares import LEAST_SAMPLES
+from ridgefill.recompute.spending import spending
+from ridgefill.recompute.suites import post_prompt_numbers, suite_numbers
+from ridgefill.recompute.timings import timing_numbers
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,16 @@ PAIRS = (
     ("ridgefill_rows", "ridgefill_random_rows"),
     ("ridgefill_rows", "ridgefill_longer_tail"),
 )
+SPLICES = (
+    "splice_exact_keys",
+    "splice_exact_values",
+    "splice_exact_keys_values",
+    "splice_exact_states",
+    "splice_exact_all",
+    "scale_keys_tail",
+    "scale_values_tail",
+    "ridgefill_state_correction",
+)
 
 
 def expected_cells(data: Data) -> Cells:
@@ -42,9 +56,13 @@ def expected_cells(data: Data) -> Cells:
         _contrasts,
         _curve,
         _tasks,
+        _splices,
         _lam,
         _fit,
         _cost,
+        _spending,
+        _suites,
+        _timings,
         _setup,
     )
     for part in parts:
@@ -62,12 +80,14 @@ def count(value: int) -> Expected:
     return Expected(value, value)
 
 
-def _interval(cells: Cells, identity: str, found: Found, points: bool, signed: bool) -> None:
+def _interval(
+    cells: Cells, identity: str, found: Found, points: bool, signed: bool = False, factor: float = 1.0
+) -> None:
     digits = 1 if points else 3
     ends = {"": found.estimate, ".low": found.low, ".high": found.high}
     for end, value in ends.items():
         if value is not None or end == "":
-            cells[identity + end] = plain(value, digits, signed=signed)
+            cells[identity + end] = plain(value, digits, factor, signed)
 
 
 def _quality(data: Data, cells: Cells, identity: str, arm: str, split: int) -> None:
@@ -93,16 +113,15 @@ def _main(data: Data, cells: Cells) -> None:
 
 
 def _contrasts(data: Data, cells: Cells) -> None:
-    present = data.arms(data.split)
     for arm, baseline in PAIRS:
-        for metric in METRICS:
-            if arm not in present or baseline not in present or not data.at(metric, "exact", data.split):
+        for metric in (*METRICS, "agreement_top1", "agreement_kl", "turn2"):
+            if not all(data.at(metric, one, data.split) for one in (arm, baseline, "exact")):
                 continue
-            points, identity = metric.startswith("ruler"), f"contrasts.{arm}-{baseline}.{metric}"
+            points, identity = in_points(metric), f"contrasts.{arm}-{baseline}.{metric}"
             found = data.found(metric, arm, baseline, data.split)
             _interval(cells, identity, found, points, signed=True)
             cells[f"{identity}.n"] = count(found.n)
-            if points and baseline == "exact":
+            if metric.startswith(("ruler", "turn")) and baseline == "exact":
                 cells[f"{identity}.lower"] = plain(found.bound, 1, signed=True)
 
 
@@ -124,6 +143,19 @@ def _tasks(data: Data, cells: Cells) -> None:
         for task, length in sets:
             found = data.found(f"ruler_{task}", arm, None, data.split, str(length))
             _interval(cells, f"tasks.{arm}.{task}.{length}", found, points=True, signed=False)
+
+
+def _splices(data: Data, cells: Cells) -> None:
+    measured = data.arms(data.split)
+    present = [arm for arm in SPLICES if arm in measured]
+    for arm in ["ridgefill"] * ("ridgefill" in measured) + present if present else []:
+        for metric in ("nll_novel", "ruler_filled"):
+            _quality(data, cells, f"splices.{arm}.{metric}", arm, data.split)
+    for arm in present:
+        removed = data.share("nll_novel", arm, data.split)
+        closed = data.share("ruler_filled", arm, data.split, LEAST_SAMPLES)
+        _interval(cells, f"splices.{arm}.loss_removed", removed, points=True, factor=100.0)
+        _interval(cells, f"splices.{arm}.gap_closed", closed, points=True, factor=100.0)
 
 
 def _lam(data: Data, cells: Cells) -> None:
@@ -177,6 +209,28 @@ def _cost(data: Data, cells: Cells) -> None:
             cells[f"{identity}.seconds"] = plain(median(seconds for seconds, _ in mine), 2)
             cells[f"{identity}.measured_share"] = plain(measured, 1, 100.0)
             cells[f"{identity}.speedup"] = plain(1 / measured if measured else None, 2)
+
+
+def _suites(data: Data, cells: Cells) -> None:
+    for identity, found in suite_numbers(data).items():
+        points = identity.endswith(("top1", "turn1", "turn2"))
+        for end, value in (("", found.estimate), (".low", found.low), (".high", found.high)):
+            if value is not None or not end:
+                cells[identity + end] = plain(value, 1 if points else 4)
+    for identity, value in post_prompt_numbers(data).items():
+        cells[identity] = plain(value, 4)
+
+
+def _spending(data: Data, cells: Cells) -> None:
+    for identity, value in spending(data).items():
+        rows = identity.endswith((".tail", ".selected"))
+        cells[identity] = plain(value, 1) if rows else plain(value, 3, 100.0)
+
+
+def _timings(data: Data, cells: Cells) -> None:
+    for identity, value, kind in timing_numbers(data):
+        digits, factor = {"factor": (2, 1.0), "percent": (1, 100.0), "count": (0, 1.0)}[kind]
+        cells[identity] = plain(value, digits, factor)
 
 
 def _setup(data: Data, cells: Cells) -> None:

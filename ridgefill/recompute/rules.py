@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from ridgefill.errors import ResultsError
-from ridgefill.recompute.data import Data
+from ridgefill.recompute.data import Data, in_points
 from ridgefill.recompute.expected import Cells, Expected, count, plain
 
 _FIELDS = {"estimate": "estimate", "ci_low": "low", "ci_high": "high", "lower_bound": "bound"}
@@ -52,7 +52,7 @@ def _decide(data: Data, prediction: Mapping[str, Any], rule: Mapping[str, Any], 
     where = rule.get("set") or {}
     split, subset = where.get("split"), where.get("subset")
     ours = where.get("model") in (None, data.model["name"])
-    metric, ruler = str(rule["metric"]), str(rule["metric"]).startswith("ruler")
+    metric = str(rule["metric"])
     found = data.found(
         metric, rule["arm"], rule.get("baseline"), data.split if split is None else int(split),
         None if subset is None else str(subset),
@@ -61,7 +61,7 @@ def _decide(data: Data, prediction: Mapping[str, Any], rule: Mapping[str, Any], 
     n = found.n if ours else 0
     identity = f"verdicts.{prediction['id']}.{len(leaves)}"
     leaves.append(identity)
-    cells[f"{identity}.observed"] = plain(value, 2 if ruler else 4)
+    cells[f"{identity}.observed"] = plain(value, 2 if in_points(metric) else 4)
     cells[f"{identity}.n"] = count(n)
     if value is None:
         return str(prediction["missing"])

@@ -23,3 +23,12 @@ def wrong_scores(data: Data) -> Iterator[tuple[str, str, str]]:
         if abs(earned - row["score"]) > 1e-9:
             place = f"{row['task']}/{row['length']}/{row['sample']} {row['arm']}@{row['split']}"
             yield f"ruler/samples.parquet score of {place}", str(row["score"]), str(earned)
+    for row in data.rows.get("turns/samples.parquet", ()):
+        for turn in ("first", "second"):
+            stored, references = row[f"{turn}_score"], row[f"{turn}_references"]
+            if row["status"] != "ok" or stored is None or not references:
+                continue
+            earned = score(row[f"{turn}_prediction"], references, part=False)
+            if abs(earned - stored) > 1e-9:
+                place = f"{row['task']}/{row['length']}/{row['sample']} {row['arm']}@{row['split']}"
+                yield f"turns/samples.parquet {turn}_score of {place}", str(stored), str(earned)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from ridgefill.measures import OWN_SPLIT, Measures, Stat
+from ridgefill.measures import OWN_SPLIT, Measures, Stat, in_points
 from ridgefill.tables.grid import Cell, Entry, Origin
 
 SQL_DIR = Path(__file__).parent
@@ -24,6 +24,28 @@ ARM_LABELS = {
     "ridgefill_random_rows": "RidgeFill + random rows",
     "ridgefill_longer_tail": "RidgeFill, longer tail",
     "no_fill_longer_tail": "no fill, longer tail",
+    "identity_longer_tail": "identity fill, longer tail",
+    "identity_question_blind_rows": "identity fill + question-blind rows",
+    "ridgefill_question_blind_rows": "RidgeFill + question-blind rows",
+    "identity_rows_question_first": "identity fill + chosen rows, question first",
+    "ridgefill_rows_question_first": "RidgeFill + chosen rows, question first",
+    "ridgefill_digits": "RidgeFill + digit tokens",
+    "ridgefill_special": "RidgeFill + special tokens",
+    "ridgefill_protected": "RidgeFill + protected tokens",
+    "ridgefill_lexical": "RidgeFill + lexical net",
+    "ridgefill_probe": "RidgeFill + probed rows",
+    "ridgefill_probe_random": "RidgeFill + random rows, as many as probed",
+    "kva": "KVA heads",
+    "swiftkv_tail": "SwiftKV, exact tail",
+    "swiftkv_released": "SwiftKV as released",
+    "splice_exact_keys": "RidgeFill + exact keys",
+    "splice_exact_values": "RidgeFill + exact values",
+    "splice_exact_keys_values": "RidgeFill + exact keys and values",
+    "splice_exact_states": "RidgeFill + exact states",
+    "splice_exact_all": "RidgeFill + exact keys, values and states",
+    "scale_keys_tail": "RidgeFill + key scale (tail)",
+    "scale_values_tail": "RidgeFill + value scale (tail)",
+    "ridgefill_state_correction": "RidgeFill + state correction",
 }
 METRIC_LABELS = {
     "ruler_filled": "RULER, filled region",
@@ -31,8 +53,17 @@ METRIC_LABELS = {
     "nll_all": "loss, all tokens",
     "nll_novel": "loss, novel tokens",
     "nll_key": "loss, key tokens",
+    "agreement_top1": "agreement with exact",
+    "agreement_kl": "KL from exact",
+    "turn2": "second question, filled region",
 }
-_MARKS = {"constant": "\u2020", "incomplete": "\u2021"}
+# By how a metric begins; others are of the documents' tokens.
+METRIC_FILES = {
+    "ruler": "ruler/samples.parquet",
+    "agreement": "agreement/tokens.parquet",
+    "turn": "turns/samples.parquet",
+}
+MARKS = {"constant": "\u2020", "incomplete": "\u2021", "too_few": "\u00a7"}
 
 
 def arm_label(arm: str) -> str:
@@ -48,7 +79,7 @@ def arm_order(arm: str) -> tuple[int, str]:
 
 def metric_kind(metric: str, difference: bool) -> str:
     """Number format of a metric, or of a difference of two."""
-    return ("points" if metric.startswith("ruler") else "nats") + ("_difference" if difference else "")
+    return ("points" if in_points(metric) else "nats") + ("_difference" if difference else "")
 
 
 class Folder:
@@ -74,8 +105,8 @@ class Folder:
 
     def metric_origin(self, query: str, metric: str) -> Origin:
         """Origin of a metric's numbers."""
-        ruler = metric.startswith("ruler")
-        return self.origin(query, "ruler/samples.parquet" if ruler else "documents/tokens.parquet")
+        places = (place for prefix, place in METRIC_FILES.items() if metric.startswith(prefix))
+        return self.origin(query, next(places, "documents/tokens.parquet"))
 
 
 def stat_entry(identity: str, stat: Stat, kind: str, origin: Origin, bar: float | None = None) -> Entry:
@@ -88,7 +119,7 @@ def stat_entry(identity: str, stat: Stat, kind: str, origin: Origin, bar: float 
         return Entry(cell=cell("", None))
     return Entry(
         cell=cell("", stat.estimate), low=cell(".low", stat.ci_low), high=cell(".high", stat.ci_high),
-        suffix=_MARKS.get(stat.status, ""), bar=bar,
+        suffix=MARKS.get(stat.status, ""), bar=bar,
     )  # fmt: skip
 
 

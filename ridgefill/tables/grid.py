@@ -26,6 +26,7 @@ KINDS: dict[str, tuple[float, int, bool, bool]] = {
     "points_fine": (1.0, 2, False, False),
     "nats_fine": (1.0, 4, False, False),
     "percent": (100.0, 1, False, False),
+    "percent_fine": (100.0, 3, False, False),
     "factor": (1.0, 2, False, False),
     "cosine": (1.0, 4, False, False),
     "giga": (1e-9, 1, False, True),

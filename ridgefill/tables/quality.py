@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ridgefill.measures import Stat, describe, group, item_value
+from ridgefill.measures import Stat, describe, group, item_value, scores_samples
 from ridgefill.tables.cost import cost_of_arms, share_entries
 from ridgefill.tables.folder import (
     METRIC_LABELS,
@@ -34,8 +34,8 @@ def _paired(rows: Sequence[tuple[Any, ...]], folder: Folder, metric: str, differ
     """Rows are (stratum, item, parts, baseline parts) in order."""
     values = [item_value(row[2]) for row in rows]
     against = [item_value(row[3]) for row in rows] if difference else None
-    ruler = metric.startswith("ruler")
-    return describe([row[0] for row in rows], values, against, folder.settings, accuracy=ruler)
+    strata = [row[0] for row in rows]
+    return describe(strata, values, against, folder.settings, accuracy=scores_samples(metric))
 
 
 def _ruler_entry(folder: Folder, query: str, identity: str, metric: str, rows: Sequence[tuple[Any, ...]]) -> Entry:
@@ -107,7 +107,7 @@ def contrasts_table(folder: Folder) -> Table:
             origin = folder.metric_origin("contrasts", metric)
             kind = metric_kind(metric, difference=True)
             # The non-inferiority bound answers one question only: how far below exact can this be?
-            bounded = baseline == "exact" and metric.startswith("ruler")
+            bounded = baseline == "exact" and scores_samples(metric)
             rows.append(
                 (
                     Entry(label=f"{arm_label(arm)} \u2212 {arm_label(baseline)}"),

@@ -10,15 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from ridgefill.errors import ResultsError
-from ridgefill.results import FILES, VIEWS_SQL, write_bytes, write_json
+from ridgefill.results import files_of, views_text, write_bytes, write_json
 from ridgefill.tables.cost import cost_table
 from ridgefill.tables.fitting import fit_table, lam_table, setup_table
 from ridgefill.tables.folder import Folder, number_entry
 from ridgefill.tables.grid import Cell, Column, Entry, Table, render_csv, render_markdown
 from ridgefill.tables.quality import contrasts_table, main_table, split_curve_table, tasks_table
+from ridgefill.tables.speed import serving_table, speed_table
+from ridgefill.tables.spending import spending_table
+from ridgefill.tables.splices import splices_table
+from ridgefill.tables.suites import post_prompt_table, suites_table
 from ridgefill.tables.verdicts import Outcome, load_outcomes, verdicts_table
 
 CELLS_VERSION = 1
+# Tables that a folder has when such arms or suites were run.
+OPTIONAL = (splices_table, suites_table, post_prompt_table, spending_table, speed_table, serving_table)
 SIDECARS = ("experiment.json", "provenance.json", "claim.yaml", "verdicts.json", "overlap.json")
 
 
@@ -51,7 +57,7 @@ def summary_table(folder: Folder, outcomes: Sequence[Outcome]) -> Table:
 
 
 def build_tables(folder: Folder, outcomes: Sequence[Outcome]) -> dict[str, Table]:
-    """Every table by name, those of the verdicts only when a claim was evaluated."""
+    """Every table by name: those of ``OPTIONAL`` and of verdicts only where results have them."""
     tables = [
         main_table(folder),
         contrasts_table(folder),
@@ -62,6 +68,7 @@ def build_tables(folder: Folder, outcomes: Sequence[Outcome]) -> dict[str, Table
         cost_table(folder),
         setup_table(folder),
     ]
+    tables += [table for make in OPTIONAL if (table := make(folder)) is not None]
     if outcomes:
         tables += [verdicts_table(folder, tuple(outcomes)), summary_table(folder, outcomes)]
     return {table.name: table for table in tables}
@@ -83,7 +90,7 @@ def render(results_dir: Path | str, notes: Path | None = None) -> Rendered:
     tables = build_tables(folder, outcomes)
     cells = _unique(tables)
     drawn = pictures(tables.values())
-    outputs: dict[str, bytes] = {"views.sql": VIEWS_SQL.read_bytes()}
+    outputs: dict[str, bytes] = {"views.sql": views_text(root).encode()}
     for table in tables.values():
         outputs[f"tables/{table.name}.md"] = render_markdown(table).encode()
         outputs[f"tables/{table.name}.csv"] = render_csv(table).encode()
@@ -111,7 +118,7 @@ def _cells_document(
     folder: Folder, tables: Mapping[str, Table], cells: Mapping[str, Cell], outputs: Mapping[str, bytes]
 ) -> dict[str, Any]:
     """Everything printed, with where it came from and the hashes of what was read and written."""
-    inputs = [*FILES, *(name for name in SIDECARS if (folder.root / name).is_file())]
+    inputs = [*files_of(folder.root), *(name for name in SIDECARS if (folder.root / name).is_file())]
     return {
         "version": CELLS_VERSION,
         "experiment": folder.settings.experiment,

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from ridgefill.errors import ResultsError
+from ridgefill.measures import in_points
 from ridgefill.results import read_json
 from ridgefill.tables.folder import METRIC_LABELS, Folder, arm_label, number_entry
 from ridgefill.tables.grid import MINUS, Column, Entry, Table
@@ -97,7 +98,7 @@ def verdicts_table(folder: Folder, outcomes: tuple[Outcome, ...]) -> Table:
             found = folder.measures.lookup(metric, str(leaf["arm"]), leaf.get("baseline"), where)
             origin = folder.metric_origin("measure", metric)
             identity, n = f"verdicts.{outcome.id}.{index}", int(found["n"] or 0)
-            kind = "points_fine" if metric.startswith("ruler") else "nats_fine"
+            kind = "points_fine" if in_points(metric) else "nats_fine"
             observed = found[str(leaf["statistic"])]
             verdict = number_entry(f"verdicts.{outcome.id}.verdict", outcome.verdict, "text", n, origin)
             rows.append(

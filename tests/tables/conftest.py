@@ -33,6 +33,16 @@ ARMS = {
     ("identity", 22): (0.8, 0.09, 0.4, 0.79),
     ("ridgefill", 22): (0.94, 0.02, 0.09, 0.8),
 }
+# The same for a run of splices, which needs more samples before a gap closed has an interval.
+SPLICED = {
+    ("exact", None): (0.97, 0.0, 0.0, 1.0),
+    ("ridgefill", 19): (0.4, 0.25, 0.31, 0.73),
+    ("splice_exact_keys", 19): (0.94, 0.02, 0.05, 1.0),
+    ("splice_exact_values", 19): (0.7, 0.06, 0.1, 1.0),
+    ("splice_exact_all", 19): (0.97, 0.0, 0.0, 1.0),
+    ("scale_keys_tail", 19): (0.6, 0.13, 0.2, 0.73),
+    ("scale_values_tail", 19): (0.3, 0.3, 0.4, 0.73),
+}
 CLAIM = """\
 who: Test
 title: A made-up claim
@@ -63,23 +73,12 @@ predictions:
     missing: undecided
 """
 VERDICTS = [
-    {"id": "beats-identity", "says": "", "rule_text": "", "verdict": "supported", "reason": "", "values": {}},
-    {
-        "id": "close-to-exact",
-        "says": "",
-        "rule_text": "",
-        "verdict": "refuted",
-        "reason": "below -2",
-        "values": {},
-    },
-    {
-        "id": "many-legal",
-        "says": "",
-        "rule_text": "",
-        "verdict": "undecided",
-        "reason": "n = 3 of 10",
-        "values": {},
-    },
+    {"id": key, "says": "", "rule_text": "", "verdict": verdict, "reason": reason, "values": {}}
+    for key, verdict, reason in (
+        ("beats-identity", "supported", ""),
+        ("close-to-exact", "refuted", "below -2"),
+        ("many-legal", "undecided", "n = 3 of 10"),
+    )
 ]
 BASE_MACS = 115_000_000_000
 
@@ -88,16 +87,16 @@ def _metadata(entry):
     return {"git_commit": "0" * 40, "config_sha256": "1" * 64, "ledger_entry": entry}
 
 
-def ruler_rows(rng):
+def ruler_rows(rng, arms=ARMS, samples=10):
     """Found values nest across arms through one draw per value, as they do for a real model."""
     rows = []
     for task in TASKS:
         wanted = 4 if task in ("niah_multivalue", "niah_multiquery") else 1
-        for sample in range(10):
+        for sample in range(samples):
             difficulty, spots = rng.random(wanted), rng.random(wanted)
             references = [str(v) for v in rng.integers(1_000_000, 9_999_999, wanted)]
             prompt = int(rng.integers(850, 896))
-            for (arm, split), (skill, _, _, share) in ARMS.items():
+            for (arm, split), (skill, _, _, share) in arms.items():
                 hit = difficulty + rng.normal(0, 0.03, wanted) < skill
                 found = [r if h else "0000000" for r, h in zip(references, hit, strict=True)]
                 exact = BASE_MACS + prompt * 1_000_003
@@ -130,7 +129,7 @@ def ruler_rows(rng):
     return rows
 
 
-def document_rows(rng):
+def document_rows(rng, arms=ARMS):
     documents, tokens = [], []
     for domain in DOMAINS:
         for number in range(3):
@@ -140,7 +139,7 @@ def document_rows(rng):
             key = (rng.random(512) < 0.03) & ~novel if document != "essays-2" else np.zeros(512, bool)
             base = rng.gamma(1.2, 1.6, 512)
             weight = rng.uniform(0.6, 1.6)
-            for (arm, split), (_, every, keyed, share) in ARMS.items():
+            for (arm, split), (_, every, keyed, share) in arms.items():
                 added = np.where(key, keyed, every) * weight * rng.uniform(0.2, 1.8, 512)
                 nll = (base + added).astype(np.float32)
                 documents.append(
@@ -179,10 +178,10 @@ def document_rows(rng):
     return documents, tokens
 
 
-def timing_rows(rng, suite, items, seconds):
+def timing_rows(rng, suite, items, seconds, arms=ARMS):
     rows = []
     for item in items:
-        for (arm, split), (*_, share) in ARMS.items():
+        for (arm, split), (*_, share) in arms.items():
             exact = seconds * rng.uniform(0.9, 1.1)
             total = exact * (share + 0.04) * rng.uniform(0.97, 1.03)
             rows.append(
@@ -223,20 +222,20 @@ def fit_rows():
     return curve, layers
 
 
-def build(folder: Path) -> Path:
+def build(folder: Path, arms=ARMS, samples=10) -> Path:
     """Write every file that a finished run leaves, tables and report excepted."""
     rng = np.random.default_rng(19)
-    ruler = ruler_rows(rng)
-    documents, tokens = document_rows(rng)
+    ruler = ruler_rows(rng, arms, samples)
+    documents, tokens = document_rows(rng, arms)
     curve, layers = fit_rows()
-    items = [f"{task}/1024/{sample}" for task in TASKS for sample in range(10)]
+    items = [f"{task}/1024/{sample}" for task in TASKS for sample in range(samples)]
     names = [f"{domain}-{number}" for domain in DOMAINS for number in range(3)]
     tables = {
         "ruler/samples.parquet": ("ruler_samples", ruler, "7"),
-        "ruler/timings.parquet": ("timings", timing_rows(rng, "ruler", items, 2.1), "7"),
+        "ruler/timings.parquet": ("timings", timing_rows(rng, "ruler", items, 2.1, arms), "7"),
         "documents/documents.parquet": ("documents", documents, "9"),
         "documents/tokens.parquet": ("document_tokens", tokens, "9"),
-        "documents/timings.parquet": ("timings", timing_rows(rng, "documents", names, 4.0), "9"),
+        "documents/timings.parquet": ("timings", timing_rows(rng, "documents", names, 4.0, arms), "9"),
         "lam/lam_curve.parquet": ("lam_curve", curve, "5"),
         "fit/fit_layers.parquet": ("fit_layers", layers, "5"),
     }
@@ -289,3 +288,12 @@ def rendered(bare, tmp_path_factory):
 def results(rendered, tmp_path):
     """A private copy of the rendered folder, to be tampered with."""
     return Path(shutil.copytree(rendered, tmp_path / "synthetic_split19"))
+
+
+@pytest.fixture(scope="session")
+def spliced(tmp_path_factory):
+    """A finished run of splices without claim and tables; shared, so tests must not write into it."""
+    folder = build(tmp_path_factory.mktemp("spliced") / "synthetic_split19", SPLICED, samples=24)
+    (folder / "claim.yaml").unlink()
+    (folder / "verdicts.json").unlink()
+    return folder

@@ -6,10 +6,9 @@ import argparse
 import json
 import sys
 from statistics import median
-from time import perf_counter
 from typing import Any
 
-from ridgefill.cost import ceiling, exact_macs
+from ridgefill.cost import ceiling
 from ridgefill.progress import progress
 from workflow.jobs.common import Job, job_from, parser, run_job
 
@@ -46,37 +45,27 @@ def work(arguments: argparse.Namespace) -> str:
 def _measure(job: Job, length: int) -> dict[str, Any]:
     import torch
 
-    from ridgefill.fill import predictor, run_late
-    from ridgefill.passes import run_lower
-    from ridgefill.rows import plan_macs, plan_rows
+    from ridgefill.evaluation.clocks import device_clock
+    from ridgefill.evaluation.speed import SpeedRun, time_arm
+    from ridgefill.selectors.context import Context
     from workflow.jobs.evaluate import load_bench
 
-    bench = load_bench(job)
-    adapter = bench.loaded.adapter
-    arm = next(one for one in bench.arms if one.name == "ridgefill" and one.split == job.experiment.split)
+    bench, experiment = load_bench(job), job.experiment
+    arm = next(one for one in bench.arms if one.name == "ridgefill" and one.split == experiment.split)
+    run = SpeedRun(
+        bench.loaded, [arm], bench.fitted, bench.geometry, experiment.tail, experiment.window, REPEATS, bench.labels
+    )
     generator = torch.Generator().manual_seed(length)
-    vocabulary = job.model.geometry.vocab
-    times: dict[str, list[float]] = {"stock": [], "filled": []}
-    macs = 0
-    with torch.inference_mode(), progress(REPEATS + 1, f"{length}", "pairs") as bar:
-        for repeat in range(REPEATS + 1):
-            # Another prompt for each pair: nothing may be reused between requests. The first pair warms up.
-            ids = torch.randint(5, vocabulary, (1, length), generator=generator)
-            begin = perf_counter()
-            adapter.model(ids, use_cache=True, logits_to_keep=1)  # type: ignore[attr-defined]
-            middle = perf_counter()
-            lower = run_lower(adapter, ids, job.experiment.split, window=job.experiment.window)
-            plan = plan_rows(arm, adapter, lower, bench.geometry, seed=0)
-            done = run_late(adapter, lower, plan, predictor(arm, bench.maps, adapter), arm)
-            adapter.logits(done.hidden[:, -1:])
-            end = perf_counter()
-            macs = plan_macs(arm, plan, length, bench.geometry)
-            if repeat:
-                times["stock"].append(middle - begin)
-                times["filled"].append(end - middle)
-            bar.update(1)
-    stock, filled = median(times["stock"]), median(times["filled"])
-    limit = ceiling(macs / exact_macs(bench.geometry, length))
+
+    def another(_: int) -> Context:
+        # Another prompt for each pair: nothing may be reused between requests.
+        return Context(tuple(torch.randint(5, job.model.geometry.vocab, (length,), generator=generator).tolist()), 0)
+
+    clock = device_clock(bench.loaded.adapter.device)
+    with progress(REPEATS + 1, f"{length}", "pairs") as bar:
+        rows = time_arm(run, arm, another, clock, lambda: bar.update(1))
+    stock, filled = (median(row[side] for row in rows) for side in ("exact_seconds", "seconds"))
+    limit = ceiling(rows[-1]["macs"] / rows[-1]["exact_macs"])
     return {
         "name": f"ttft_speedup_{length}",
         "tokens": length,

@@ -7,6 +7,7 @@ import argparse
 from ridgefill.models.source import model_inputs
 from ridgefill.progress import progress
 from ridgefill.suites.documents import calibration
+from ridgefill.suites.manifest import text_set
 from workflow.jobs.common import Job, job_from, parser, run_job
 
 MOMENTS = "capture/moments.safetensors"
@@ -42,7 +43,8 @@ def work(arguments: argparse.Namespace) -> str:
 
 def token_texts(job: Job, tokenizer: object, role: str) -> list[tuple[str, list[int]]]:
     """The frozen texts of one role, tokenised."""
-    texts = calibration(job.experiment.capture.sources, job.texts, role=role)
+    files = text_set(job.root / job.experiment.suites.documents.manifest)
+    texts = calibration(job.experiment.capture.sources, job.texts, files.calibration, role, files.sources)
     return [(name, tokenizer(text, add_special_tokens=False)["input_ids"]) for name, text in texts]  # type: ignore[operator]
 
 

@@ -19,12 +19,13 @@ from ledger.seeds import run_seed
 from ridgefill.config import load_experiment, load_model, with_overrides, with_seeds
 from ridgefill.errors import RidgeFillError
 from ridgefill.settings import Experiment, ModelConfig
-from workflow.gate import allowed, entry_path
+from workflow.gate import allowed, entry_path, needed_runs
 
 
 @dataclass(frozen=True)
 class Job:
-    """One job of one experiment. out: its results folder. model_folder, texts: where files were prepared."""
+    """One job of one experiment. out: its results folder. model_folder, texts: where files were prepared. kva: trained
+    heads, for arms that write from them."""
 
     root: Path
     name: str
@@ -34,6 +35,7 @@ class Job:
     model_folder: Path
     texts: Path
     threads: int
+    kva: Path | None = None
 
     @cached_property
     def written(self) -> Experiment:
@@ -53,7 +55,8 @@ class Job:
     @property
     def registration(self) -> Registration:
         """The registration that allows this job; raises the ledger's refusals."""
-        return allowed(self.root, self.branch, self.written.claim, self.overrides)
+        runs = needed_runs(self.written, self.model)
+        return allowed(self.root, self.branch, self.written.claim, self.overrides, runs)
 
     def config_sha256(self) -> str:
         """SHA-256 of the resolved experiment and model configuration."""
@@ -95,6 +98,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     made.add_argument("--model", type=Path, default=Path("models"))
     made.add_argument("--texts", type=Path, default=Path("texts"))
     made.add_argument("--threads", type=int, default=1)
+    made.add_argument("--kva", type=Path, help="file of trained key and value heads, for kva arms")
     made.add_argument("--log", type=Path)
     return made
 
@@ -110,6 +114,7 @@ def job_from(arguments: argparse.Namespace) -> Job:
         arguments.model,
         arguments.texts,
         arguments.threads,
+        arguments.kva,
     )
 
 

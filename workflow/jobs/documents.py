@@ -3,57 +3,58 @@
 from __future__ import annotations
 
 import argparse
-import shutil
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from ridgefill.progress import progress
-from ridgefill.results import write_table
 from ridgefill.suites.documents import load, load_manifest, select
-from workflow.jobs.common import job_from, parser, run_job
+from ridgefill.suites.manifest import Document, text_set
+from ridgefill.texts import load_sources
+from workflow.jobs.common import Job, run_job
+from workflow.jobs.shards import Item, Prepared, Suite, Tables, evaluate_suite, parser
 
 DOCUMENTS = "documents/documents.parquet"
 TOKENS = "documents/tokens.parquet"
 TIMINGS = "documents/timings.parquet"
+ARMS = "documents/arms.parquet"
+MEASURED = "documents/measured.parquet"
+TABLES = {"rows": DOCUMENTS, "tokens": TOKENS, "timings": TIMINGS, "arms": ARMS, "measured": MEASURED}
+SCHEMAS = {
+    "rows": "documents", "tokens": "document_tokens", "timings": "timings", "arms": "arm_runs", "measured": "measured"
+}  # fmt: skip
+
+
+def prepare(job: Job) -> Prepared:
+    """Each document by itself."""
+    from ridgefill.evaluation.documents import DocumentRun, evaluate_document
+    from ridgefill.evaluation.runs import require_arms
+    from workflow.jobs.evaluate import load_bench
+
+    experiment, suite, bench = job.experiment, job.experiment.suites.documents, load_bench(job)
+    run = DocumentRun(
+        bench.loaded, bench.arms, bench.fitted, bench.geometry, experiment.tail, experiment.window,
+        suite.prompt_tokens, suite.scored_tokens, bench.labels,
+    )  # fmt: skip
+    sources = load_sources(text_set(job.root / suite.manifest).sources)
+    chosen = select(load_manifest(Path(suite.manifest)), suite.domains, suite.per_domain)
+    require_arms(run)
+
+    def rows(document: Document) -> Tables:
+        seed = bench.seed_for(f"rows/documents/{document.id}")
+        made = evaluate_document(run, document.id, document.domain, load(document, job.texts, sources), seed)
+        return {name: getattr(made, name) for name in TABLES}
+
+    items = [Item(document.sha256[:16], partial(rows, document)) for document in chosen]
+    return Prepared(items, f"documents: {len(chosen)} documents under {len(bench.arms)} arms")
+
+
+SUITE = Suite(
+    "documents", "docs", TABLES, SCHEMAS, prepare, lambda job: [Path(job.experiment.suites.documents.manifest)]
+)
 
 
 def work(arguments: argparse.Namespace) -> str:
-    """Score every document; finished documents of an interrupted run are not computed again."""
-    job = job_from(arguments)
-    from ridgefill.evaluation.documents import DocumentRun, evaluate_document
-    from workflow.jobs.evaluate import load_bench, maps_inputs, open_parts
-
-    experiment, suite = job.experiment, job.experiment.suites.documents
-    inputs = maps_inputs(job)
-    with job.attempt("documents", [*inputs, Path(suite.manifest)]) as attempt:
-        bench = load_bench(job)
-        run = DocumentRun(
-            bench.loaded, bench.arms, bench.maps, bench.geometry, experiment.tail, experiment.window,
-            suite.prompt_tokens, suite.scored_tokens, bench.labels,
-        )  # fmt: skip
-        chosen = select(load_manifest(Path(suite.manifest)), suite.domains, suite.per_domain)
-        parts = open_parts(job, "documents", inputs)
-        rows: dict[str, list[dict[str, Any]]] = {"rows": [], "tokens": [], "timings": []}
-        with progress(len(chosen), "documents", "docs") as bar:
-            for document in chosen:
-                item = document.sha256[:16]
-                done = parts.get(item)
-                if done is None:
-                    seed = bench.seed_for(f"rows/documents/{document.id}")
-                    made = evaluate_document(run, document.id, document.domain, load(document, job.texts), seed)
-                    done = {"rows": made.rows, "tokens": made.tokens, "timings": made.timings}
-                    parts.put(item, done)
-                for name in rows:
-                    rows[name] += done[name]
-                bar.update(1)
-        metadata = job.metadata(attempt)
-        write_table(job.out / DOCUMENTS, "documents", rows["rows"], metadata)
-        write_table(job.out / TOKENS, "document_tokens", rows["tokens"], metadata)
-        write_table(job.out / TIMINGS, "timings", rows["timings"], metadata)
-        files = [DOCUMENTS, TOKENS, TIMINGS]
-        attempt.finish(files, job.out, published=files)
-    shutil.rmtree(parts.folder, ignore_errors=True)
-    return f"documents: {len(chosen)} documents under {len(bench.arms)} arms"
+    """Score every document, or a shard's share; finished documents of an interrupted run are not computed again."""
+    return evaluate_suite(SUITE, arguments)
 
 
 def main() -> int:

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ledger.seeds import run_seed
 from ridgefill.arms import Arm
-from ridgefill.config import cost_geometry
+from ridgefill.config import cost_geometry, experiment_arms
+from ridgefill.corrections.files import load_correction
 from ridgefill.cost import Geometry
 from ridgefill.errors import MapError
 from ridgefill.evaluation.parts import Parts
-from ridgefill.evaluation.runs import experiment_arms, ready_maps
-from ridgefill.fill import Predict
-from ridgefill.maps import load_maps
+from ridgefill.evaluation.runs import Fitted
+from ridgefill.fitted_names import FREQUENCIES, maps_name, needed_corrections, needed_maps, needs_frequencies
+from ridgefill.low_rank_files import load_fitted
+from ridgefill.models.kva import load_kva
 from ridgefill.models.load import RECORD, Loaded, load_model_folder
+from ridgefill.selectors.frequency_files import load_frequencies
 from workflow.jobs.common import Job
-from workflow.jobs.fit import ALL_MAPS, maps_folder
+from workflow.jobs.corrections import ALL_CORRECTIONS, correction_file
+from workflow.jobs.fit import ALL_MAPS
 from workflow.sources import source_hash
 
 
@@ -29,7 +33,7 @@ class Bench:
 
     loaded: Loaded
     arms: list[Arm]
-    maps: dict[int, Predict]
+    fitted: Fitted
     geometry: Geometry
     labels: dict[str, str]
     leaf: str
@@ -46,25 +50,46 @@ def load_bench(job: Job) -> Bench:
     torch.set_num_threads(job.threads)
     experiment = job.experiment
     loaded = load_model_folder(job.model_folder, job.model, experiment.dtype)
+    # The exact pass, which every arm starts from, is the original model's.
+    loaded = replace(loaded, adapter=loaded.adapter.filling("exact"))
     arms = experiment_arms(experiment, loaded.adapter.layers)
-    splits = sorted({arm.split for arm in arms if arm.fill == "ridge" and arm.split is not None})
-    maps = {split: load_maps(job.out / maps_folder(split), architecture=loaded.architecture) for split in splits}
     return Bench(
         loaded,
         arms,
-        ready_maps(maps, loaded.adapter),
+        load_what_was_fitted(job, loaded, arms),
         cost_geometry(job.model),
         {"experiment": experiment.name, "model": job.model.name},
         job.registration.leaf,
     )
 
 
-def maps_inputs(job: Job) -> list[Path]:
-    """The checksums of every map file, recorded as the input of the run."""
-    sums = job.out / ALL_MAPS
-    if not sums.is_file():
-        raise MapError(f"{sums} is missing; run the fit first")
-    return [sums]
+def load_what_was_fitted(job: Job, loaded: Loaded, arms: list[Arm]) -> Fitted:
+    """Maps in the model's type and place, state corrections, token frequencies and heads, as far as arms need them."""
+    adapter = loaded.adapter
+    splits = {arm.split for arm in arms if arm.fill == "ridge" and arm.split is not None}
+    maps = {
+        (split, options): load_fitted(job.out / "maps" / maps_name(split, options), loaded.architecture)
+        for split, options in needed_maps(arms, splits)
+    }
+    kva = any(arm.fill == "kva" for arm in arms)
+    return Fitted(
+        {key: one.to(adapter.dtype, adapter.device).predict for key, one in maps.items()},
+        {name: load_correction(job.out / correction_file(name)) for name in needed_corrections(arms)},
+        load_frequencies(job.out / FREQUENCIES) if needs_frequencies(arms) else None,
+        load_kva(job.kva, loaded.architecture) if kva and job.kva is not None else None,
+    )
+
+
+def fitted_inputs(job: Job) -> list[Path]:
+    """What the evaluation reads of what was fitted, recorded as the input of the run: checksums of maps and more."""
+    arms = experiment_arms(job.experiment, job.model.geometry.layers)
+    wanted = [job.out / ALL_MAPS]
+    wanted += [job.out / ALL_CORRECTIONS] if needed_corrections(arms) else []
+    wanted += [job.out / FREQUENCIES] if needs_frequencies(arms) else []
+    for path in wanted:
+        if not path.is_file():
+            raise MapError(f"{path} is missing; run the step that makes it first")
+    return wanted
 
 
 def _model_files(folder: Path) -> Any:
@@ -81,7 +106,7 @@ def open_parts(job: Job, run: str, inputs: list[Path]) -> Parts:
     depends: dict[str, Any] = {
         "config": job.config_sha256(),
         "registration": job.registration.leaf,
-        "maps": [path.read_text("utf-8") for path in inputs],
+        "maps": [hashlib.sha256(path.read_bytes()).hexdigest() for path in inputs],
         "model": _model_files(job.model_folder),
         "code": source_hash(f"workflow.jobs.{run}", job.root),
     }

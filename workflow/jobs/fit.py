@@ -7,7 +7,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from ridgefill.config import experiment_arms
 from ridgefill.files import sha256_file, write_text
+from ridgefill.fitted_names import maps_name, needed_maps
+from ridgefill.map_options import PLAIN, RidgeOptions
 from ridgefill.progress import progress
 from ridgefill.results import write_table
 from workflow.jobs.capture import MOMENTS, token_texts
@@ -15,16 +18,15 @@ from workflow.jobs.common import Job, job_from, parser, run_job
 
 LAM_CURVE = "lam/lam_curve.parquet"
 FIT_LAYERS = "fit/fit_layers.parquet"
+MORE_LAM = "lam/more_maps.parquet"
 ALL_MAPS = "maps/SHA256SUMS"
 
 
-def maps_folder(split: int) -> str:
-    """Where the maps of one split are, relative to the results folder."""
-    return f"maps/split{split}"
-
-
 def work(arguments: argparse.Namespace) -> str:
-    """Solve every split and ``lam``, choose by cache-write cosine, write the chosen maps and the whole curve."""
+    """Solve every split and ``lam``, choose by cache-write cosine, write the chosen maps and the whole curve.
+
+    Maps that single arms ask for, fitted otherwise from the same moments, get a ``lam`` of their own.
+    """
     job = job_from(arguments)
     import torch
 
@@ -52,9 +54,10 @@ def work(arguments: argparse.Namespace) -> str:
         write_table(job.out / FIT_LAYERS, "fit_layers", layers, metadata)
         outputs = [LAM_CURVE, FIT_LAYERS]
         for split, lam in chosen.items():
-            outputs += _write_maps(job, loaded.architecture, solve(factors[split], lam), factors[split], lam)
+            outputs += _write_maps(job, loaded, solve(factors[split], lam), PLAIN, factors[split], lam)
+        outputs += [MORE_LAM, *_write_more_maps(job, loaded, factors, metadata)]
         outputs.append(_write_sums(job, outputs))
-        attempt.finish(outputs, job.out, published=[LAM_CURVE, FIT_LAYERS])
+        attempt.finish(outputs, job.out, published=[LAM_CURVE, FIT_LAYERS, MORE_LAM])
     picked = ", ".join(f"{lam:g} at split {split}" for split, lam in chosen.items())
     return f"fit: lam {picked}; maps in {job.out / 'maps'}"
 
@@ -85,17 +88,42 @@ def _layer_rows(factors: Any, lam: float, shares: dict[int, float]) -> list[dict
     ]
 
 
-def _write_maps(job: Job, architecture: dict[str, Any], maps: Any, factors: Any, lam: float) -> list[str]:
+def _write_more_maps(job: Job, loaded: Any, factors: dict[int, Any], metadata: dict[str, str]) -> list[str]:
+    """Maps of single arms and the curve that chose their ``lam``; the files of the maps, none when no arm has any."""
+    from ridgefill.lam import choose_lam, lam_curve
+    from ridgefill.ridge_options import solve_with
+
+    grid, arms = job.experiment.fit.lam_grid, experiment_arms(job.experiment, loaded.adapter.layers)
+    wanted = [(split, options) for split, options in needed_maps(arms, job.experiment.splits) if options != PLAIN]
+    rows: list[dict[str, Any]] = []
+    files: list[str] = []
+    for options in dict.fromkeys(options for _, options in wanted):
+        splits = [split for split, one in wanted if one == options]
+        curve = lam_curve(
+            loaded.adapter, {split: factors[split] for split in splits}, grid, _heldout(job, loaded.tokenizer), options
+        )
+        rows += [{"towards": options.towards, "rank": options.rank, **vars(row)} for row in curve]
+        for split in splits:
+            lam = choose_lam(curve, split, grid)
+            files += _write_maps(job, loaded, solve_with(factors[split], lam, options), options, factors[split], lam)
+    write_table(job.out / MORE_LAM, "lam_curve_options", rows, metadata)
+    return files
+
+
+def _write_maps(job: Job, loaded: Any, maps: Any, options: RidgeOptions, factors: Any, lam: float) -> list[str]:
+    from ridgefill.low_rank_files import save_low_rank
     from ridgefill.maps import save_maps
 
-    folder = job.out / maps_folder(maps.split)
+    folder = job.out / "maps" / maps_name(maps.split, options)
     shutil.rmtree(folder, ignore_errors=True)
     fit = {
         **factors.record(lam),
         "sources": list(job.experiment.capture.sources),
         "model": job.model.name,
+        **({} if options == PLAIN else {"towards": options.towards, "rank": options.rank}),
     }
-    save_maps(folder, maps, architecture=architecture, fit=fit)
+    save = save_maps if options.rank is None else save_low_rank
+    save(folder, maps, architecture=loaded.architecture, fit=fit)
     return sorted(str(path.relative_to(job.out)) for path in folder.iterdir())
 
 

@@ -52,20 +52,21 @@ def work(arguments: argparse.Namespace) -> str:
 def _rows(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     import torch
 
-    from ridgefill.arms import ARMS
+    from ridgefill.arms import Arm
     from ridgefill.evaluation.ruler import RulerRun, evaluate_samples, together
+    from ridgefill.evaluation.runs import Fitted
     from ridgefill.models.load import load_model_folder
 
     torch.set_num_threads(arguments.threads)
     model = load_model(MODEL)
     loaded = load_model_folder(arguments.model, model, "float32")
     labels = {"experiment": NAME, "model": MODEL, "source": SUITE.source}
-    run = RulerRun(loaded, [ARMS["exact"]], {}, cost_geometry(model), TAIL, 64, lambda _: 0, labels)
+    run = RulerRun(loaded, [Arm("exact", "exact")], Fitted(), cost_geometry(model), TAIL, 64, lambda _: 0, labels)
     rows: list[dict[str, Any]] = []
-    samples = make_samples(SUITE, arguments.texts, loaded.tokenizer)
+    samples = make_samples(SUITE, arguments.texts, loaded.tokenizer).samples
     with progress(len(samples), "lengths", "samples") as bar:
         for group in together(run, samples):
-            rows += [row for made in evaluate_samples(run, group) for row in made[0]]
+            rows += [row for made in evaluate_samples(run, group) for row in made.rows]
             bar.update(len(group))
     return rows
 

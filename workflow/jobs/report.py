@@ -17,7 +17,7 @@ from ridgefill.errors import ResultsError
 from ridgefill.measures import Measures
 from ridgefill.results import write_bytes, write_json
 from ridgefill.tables.render import render
-from workflow.gate import RUNS
+from workflow.gate import needed_runs
 from workflow.jobs.common import Job, job_from, parser, run_job
 
 NOTES = Path("workflow/report/notes.yaml")
@@ -61,7 +61,7 @@ def _resolved(job: Job) -> dict[str, Any]:
 
 def _provenance(job: Job, registration: Registration) -> dict[str, Any]:
     entries = open_branch(job.root, job.branch).entries()
-    runs = {run: _last_attempt(entries, registration, run) for run in RUNS}
+    runs = {run: _last_attempt(entries, registration, run) for run in needed_runs(job.written, job.model)}
     return {
         "registration": {
             "branch": registration.branch,

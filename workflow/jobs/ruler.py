@@ -3,71 +3,93 @@
 from __future__ import annotations
 
 import argparse
-import shutil
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ridgefill.progress import progress
-from ridgefill.results import write_table
 from ridgefill.settings import RulerSuite
 from ridgefill.suites.documents import haystack
+from ridgefill.suites.manifest import text_set
+from ridgefill.suites.questions import question_set
 from ridgefill.suites.ruler import RulerSample, generate
+from ridgefill.suites.ruler.official import load_official, official_path
+from ridgefill.suites.userfiles import read_text
 from ridgefill.suites.words import SOURCE as WORDS
 from ridgefill.suites.words import load_words
-from ridgefill.texts import find_source, load_sources
-from workflow.jobs.common import job_from, parser, run_job
+from ridgefill.texts import SOURCES, find_source, load_sources
+from workflow.jobs.common import Job, run_job
+from workflow.jobs.shards import Item, Prepared, Suite, Tables, evaluate_suite, parser
 
 SAMPLES = "ruler/samples.parquet"
 TIMINGS = "ruler/timings.parquet"
+ARMS = "ruler/arms.parquet"
+MEASURED = "ruler/measured.parquet"
+TABLES = {"rows": SAMPLES, "timings": TIMINGS, "arms": ARMS, "measured": MEASURED}
+SCHEMAS = {"rows": "ruler_samples", "timings": "timings", "arms": "arm_runs", "measured": "measured"}
+
+
+def prepare(job: Job) -> Prepared:
+    """Samples in the groups that are decoded as one batch, which the configuration alone decides."""
+    from ridgefill.evaluation.ruler import RulerRun, evaluate_samples, item_name, together
+    from ridgefill.evaluation.runs import require_arms
+    from workflow.jobs.evaluate import load_bench
+
+    experiment, bench = job.experiment, load_bench(job)
+    run = RulerRun(
+        bench.loaded, bench.arms, bench.fitted, bench.geometry, experiment.tail, experiment.window,
+        bench.seed_for, {**bench.labels, "source": experiment.suites.ruler.source},
+    )  # fmt: skip
+    sources = text_set(job.root / experiment.suites.documents.manifest).sources
+    made = make_samples(experiment.suites.ruler, job.texts, bench.loaded.tokenizer, sources)
+    require_arms(run)
+
+    def rows(group: list[RulerSample]) -> Tables:
+        results = evaluate_samples(run, group)
+        return {name: [row for one in results for row in getattr(one, name)] for name in TABLES}
+
+    items = [Item(item_name(group[0]), partial(rows, group), len(group)) for group in together(run, made.samples)]
+    said = f"ruler: {len(made.samples)} samples under {len(bench.arms)} arms"
+    return Prepared(items, said, {"ruler_files": json.dumps(made.files, sort_keys=True)})
+
+
+SUITE = Suite("ruler", "samples", TABLES, SCHEMAS, prepare)
 
 
 def work(arguments: argparse.Namespace) -> str:
-    """Evaluate every sample; finished samples of an interrupted run are not computed again."""
-    job = job_from(arguments)
-    from ridgefill.evaluation.ruler import RulerRun, evaluate_samples, item_name, together
-    from workflow.jobs.evaluate import load_bench, maps_inputs, open_parts
-
-    experiment = job.experiment
-    inputs = maps_inputs(job)
-    with job.attempt("ruler", inputs) as attempt:
-        bench = load_bench(job)
-        run = RulerRun(
-            bench.loaded, bench.arms, bench.maps, bench.geometry, experiment.tail, experiment.window,
-            bench.seed_for, {**bench.labels, "source": experiment.suites.ruler.source},
-        )  # fmt: skip
-        samples = make_samples(experiment.suites.ruler, job.texts, bench.loaded.tokenizer)
-        parts = open_parts(job, "ruler", inputs)
-        rows: list[dict[str, Any]] = []
-        timings: list[dict[str, Any]] = []
-        with progress(len(samples), "ruler", "samples") as bar:
-            for group in together(run, samples):
-                item = item_name(group[0])
-                done = parts.get(item)
-                if done is None:
-                    made = evaluate_samples(run, group)
-                    done = {
-                        "rows": [row for one in made for row in one[0]],
-                        "timings": [t for one in made for t in one[1]],
-                    }
-                    parts.put(item, done)
-                rows += done["rows"]
-                timings += done["timings"]
-                bar.update(len(group))
-        metadata = job.metadata(attempt)
-        write_table(job.out / SAMPLES, "ruler_samples", rows, metadata)
-        write_table(job.out / TIMINGS, "timings", timings, metadata)
-        attempt.finish([SAMPLES, TIMINGS], job.out, published=[SAMPLES, TIMINGS])
-    shutil.rmtree(parts.folder, ignore_errors=True)
-    return f"ruler: {len(samples)} samples under {len(bench.arms)} arms"
+    """Evaluate every sample, or a shard's share; finished samples of an interrupted run are not computed again."""
+    return evaluate_suite(SUITE, arguments)
 
 
-def make_samples(suite: RulerSuite, texts: Path, tokenizer: Any) -> list[RulerSample]:
-    """The suite's samples, in length, task and sample order."""
+@dataclass(frozen=True)
+class Samples:
+    """A suite's samples in length, task and sample order; files: SHA-256 (and name) of what was read for them."""
+
+    samples: list[RulerSample]
+    files: Mapping[str, Any]
+
+
+def make_samples(suite: RulerSuite, texts: Path, tokenizer: Any, sources: Path = SOURCES) -> Samples:
+    """Made here from the suite's parameters, or read from files that the official generator made."""
+    if suite.source == "official":
+        return _official(suite, Path(str(suite.official)))
     from ridgefill.evaluation.prompts import chat_overhead
 
-    words = load_words(find_source(WORDS, load_sources()), texts)
-    essays = "\n".join(haystack(suite.haystack, *suite.essays, texts).values())
-    return [
+    words = load_words(find_source(WORDS, load_sources(sources)), texts)
+    files: dict[str, Any] = {}
+    if suite.essays_text is not None:
+        given = read_text(Path(suite.essays_text.path), suite.essays_text.sha256)
+        essays, files["essays"] = given.text, given.sha256
+    else:
+        essays = "\n".join(haystack(suite.haystack, *suite.essays, texts, sources).values())
+    questions = {}
+    for task, own in (("qa_1", suite.squad), ("qa_2", suite.hotpotqa)):
+        if task in suite.tasks:
+            found = question_set(task, *(() if own is None else (Path(own.path), own.sha256)))
+            questions[task], files[task] = found, [found.name, found.sha256]
+    samples = [
         sample
         for length in suite.lengths
         for task in suite.tasks
@@ -79,10 +101,22 @@ def make_samples(suite: RulerSuite, texts: Path, tokenizer: Any) -> list[RulerSa
             tokenize=lambda text: tokenizer(text, add_special_tokens=False)["input_ids"],
             words=words,
             essays=essays,
+            questions=questions,
             chat_overhead=chat_overhead(tokenizer),
             new_tokens=suite.new_tokens,
         )
     ]
+    return Samples(samples, files)
+
+
+def _official(suite: RulerSuite, folder: Path) -> Samples:
+    places = [(task, length) for length in suite.lengths for task in suite.tasks]
+    read = [
+        load_official(official_path(folder, task, length), task, length, suite.samples, new_tokens=suite.new_tokens)
+        for task, length in places
+    ]
+    files = {f"official/{length}/{task}": one.sha256 for (task, length), one in zip(places, read, strict=True)}
+    return Samples([sample for one in read for sample in one.samples], files)
 
 
 def main() -> int:

