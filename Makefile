@@ -23,10 +23,10 @@ demo: $(READY)
 	@$(BIN)/python -m workflow.summary results/smollm2_split19
 
 test: $(READY)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
 test-slow: $(READY)
-	@$(BIN)/python -m pytest -m slow
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup -m slow
 
 lint: $(READY)
 	ruff check .

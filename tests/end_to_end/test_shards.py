@@ -197,6 +197,7 @@ def test_the_plan_has_as_many_shards_as_were_asked_for(ready, plan, refused):
         refused(plan(ready, "-n", "results/tiny", settings=[f"shards={text}"]), f"shards={text}, expected")
 
 
+@pytest.mark.slow
 def test_the_workflow_runs_shards_and_makes_a_lost_one_again(ready, alone, job, plan, tidy):
     """From fitted maps to the same bytes as one job's; nothing is left to do, and no trace of the shards is left."""
     settings, shard = ["shards=3"], "results/tiny/ruler/shards/2-of-3.json"

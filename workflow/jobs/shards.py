@@ -99,11 +99,10 @@ def evaluate_suite(suite: Suite, arguments: argparse.Namespace) -> str:
     job = job_from(arguments)
     from workflow.jobs.evaluate import fitted_inputs, open_parts
 
-    inputs = fitted_inputs(job)
-    reads = [*inputs, *suite.reads(job)]
+    reads = [*fitted_inputs(job), *suite.reads(job)]
 
     def parts() -> Parts:
-        return open_parts(job, suite.run, inputs)
+        return open_parts(job, suite.run, reads)
 
     if arguments.open:
         opened = open_run(job, suite.run, reads, parts().fingerprint)
