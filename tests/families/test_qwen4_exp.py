@@ -262,7 +262,7 @@ def test_a_split_at_or_below_the_last_ngram_layer_is_refused(split):
     _, adapter = build()
     assert adapter.first_split == 2
     with pytest.raises(ConfigError, match=rf"split {split} .*expected 2 to 5, above the n-gram layers \(1\)"):
-        run_late(adapter, run_lower(adapter, prompt(30), split), plan(30, range(10, 30)), None, Arm("a", "none"))
+        run_late(adapter, run_lower(adapter, prompt(30), split), plan(30, range(10, 30)), None, Arm("a", "none", split=2))
 
 
 def test_ngram_layers_say_what_they_lack():
