@@ -1,4 +1,4 @@
-"""One experiment file runs every arm, selector, correction and splice, here on a tiny random hybrid.
+"""One experiment file runs every arm, selector, correction and splice, and every suite, on a tiny random hybrid.
 
 The arms are those of the SmolLM2 and Gemma experiments of the same kind, read from their files, and those that only a
 model with recurrent layers can have.
@@ -20,6 +20,15 @@ pytestmark = pytest.mark.xdist_group("end_to_end_arms")
 SPLIT, TAIL, LAYERS = 4, 128, 8
 RECURRENT = ["ridgefill_state_correction", "splice_exact_states", "splice_exact_all"]
 CORRECTED_IDENTITY = {"name": "identity_state_correction", "like": "identity", "state_correction": True}
+SUITES = {
+    "agreement": {"documents": 2, "lengths": [160, 224], "new_tokens": 8, "arms": ["identity", "ridgefill_rows"]},
+    "turns": {"lengths": [512], "samples": 1, "new_tokens": 16, "arms": ["identity", "ridgefill_rows"]},
+    "speed": {"lengths": [192], "repeats": 5, "arms": ["ridgefill"]},
+    "serving": {
+        "lengths": [192], "users": 2, "user_prompt": 16, "new_tokens": 8, "chunk": 64, "repeats": 1,
+        "arms": ["ridgefill"],
+    },
+}  # fmt: skip
 MODEL = f"""\
 name: tiny
 family: qwen3_5
@@ -81,8 +90,9 @@ def done(fresh, material, tmp_path_factory):
     experiment |= {"split": SPLIT, "tail": TAIL, "arms": arms(), "curve": {"splits": [SPLIT, 5], "arms": ["identity"]}}
     experiment["suites"]["ruler"] |= {"lengths": [448, 512], "tasks": ["niah_multikey_1"]}
     experiment["suites"]["documents"] |= {"prompt_tokens": 256, "scored_tokens": 32}
+    experiment["suites"] |= SUITES
     claim = yaml.safe_load(material.CLAIM_YAML) | {"arms": names(), "predictions": []}
-    claim["runs"].insert(2, {"id": "corrections", "configs": claim["runs"][0]["configs"]})
+    claim["runs"] += [{"id": run, "configs": claim["runs"][0]["configs"]} for run in ("corrections", *SUITES)]
     material.write(made.root / material.EXPERIMENT, yaml.safe_dump(experiment))
     material.write(made.root / material.MODEL, MODEL)
     # Written out in full: the ledger takes no aliases.
@@ -157,6 +167,17 @@ def test_exact_parts_in_all_filled_layers_are_the_exact_arm(done):
     assert gap["splice_exact_all"] <= 1e-4
     assert gap["splice_exact_keys_values"] > 1e-3
     assert gap["ridgefill"] > 1e-3
+
+
+def test_every_suite_leaves_its_rows(done):
+    """Agreement, two turns, time to first token and mixed serving of the arms that they name, and of exact."""
+    followed = rows(done, "agreement/tokens.parquet")
+    assert {row["arm"] for row in followed} == {"exact", "identity", "ridgefill_rows"}
+    assert {row["variant"] for row in followed} == {"greedy", "text"}
+    assert all(row["top1"] and row["kl"] == 0 for row in followed if row["arm"] == "exact")
+    assert {row["arm"] for row in rows(done, "turns/samples.parquet")} == {"exact", "identity", "ridgefill_rows"}
+    assert len(rows(done, "speed/requests.parquet")) == 5
+    assert {row["arm"] for row in rows(done, "serving/runs.parquet")} == {"exact", "ridgefill"}
 
 
 def test_corrections_are_in_the_published_layout_with_their_checksums(done):
