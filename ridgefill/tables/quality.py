@@ -20,7 +20,7 @@ from ridgefill.tables.grid import Column, Entry, Table
 
 FOOTNOTE = (
     "Brackets: 95\u00a0% BCa bootstrap interval, resampled within task and length or within domain. "
-    "\u2020 every stratum is constant, so the interval has no width. \u2021 some items have no value "
+    "\u2020 every stratum is constant or a single item, so the interval has no width. \u2021 some items have no value "
     "and are left out."
 )
 NONE = Entry(label="\u2013")

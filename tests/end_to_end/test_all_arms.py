@@ -186,7 +186,7 @@ def test_corrections_are_in_the_published_layout_with_their_checksums(done):
 
     lines = (done.results / "corrections/SHA256SUMS").read_text("utf-8").splitlines()
     assert sorted(line.split("  ")[1] for line in lines) == [
-        "split4-identity/correction.safetensors", "split4/correction.safetensors",
+        "split4-identity-fill/correction.safetensors", "split4/correction.safetensors",
     ]  # fmt: skip
     with safe_open(done.results / "corrections/split4/correction.safetensors", framework="pt") as stored:
         shapes = {name: stored.get_slice(name).get_shape() for name in stored.keys()}  # noqa: SIM118
