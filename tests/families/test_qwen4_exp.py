@@ -261,8 +261,9 @@ def test_a_split_at_or_below_the_last_ngram_layer_is_refused(split):
     """Such a layer adds features of the tokens to its own input; the layer is named. So is a split past the end."""
     _, adapter = build()
     assert adapter.first_split == 2
+    arm, lower = Arm("a", "none", split=2), run_lower(adapter, prompt(30), split)
     with pytest.raises(ConfigError, match=rf"split {split} .*expected 2 to 5, above the n-gram layers \(1\)"):
-        run_late(adapter, run_lower(adapter, prompt(30), split), plan(30, range(10, 30)), None, Arm("a", "none", split=2))
+        run_late(adapter, lower, plan(30, range(10, 30)), None, arm)
 
 
 def test_ngram_layers_say_what_they_lack():
