@@ -47,6 +47,9 @@ MATCHES: tuple[tuple[str, Match], ...] = (
     (r"ruler_eight_tasks_8k_32k", Match("ruler_all", _SAMPLES, tasks=EIGHT)),
     (r"ruler13_(16k|32k)", Match("ruler_all", _SAMPLES, tasks=THIRTEEN)),
     (r"(?P<task>ruler_(niah|cwe|fwe|vt|qa)\w*?)_(16k|32k)", Match(r"\g<task>", _SAMPLES)),
+    (r"turn2", Match("turn2", f"{_SAMPLES}; only where every needle lies before the tail")),
+    (r"decode_agreement", Match("agreement_top1", f"{_TOKENS}; so are the tokens that are followed")),
+    (r"decode_kl", Match("agreement_kl", f"{_TOKENS}; so are the tokens that are followed")),
     (r"nll_novel", Match("nll_novel", _TOKENS, against_exact=True)),
     (r"nll_key", Match("nll_key", f"{_TOKENS}; the context is cut to that tail", against_exact=True)),
 )

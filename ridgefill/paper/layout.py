@@ -62,7 +62,7 @@ def show(cell: Shown) -> str:
 
 
 def _ours(cell: OurCell) -> str:
-    decimals = 1 if cell.measure.startswith("ruler") else 3
+    decimals = 1 if cell.measure.startswith(("ruler", "turn", "agreement_top1")) else 3
     numbers = [number for number in (cell.value, cell.ci_low, cell.ci_high) if number is not None]
     value, low, high = (_signed(f"{number:.{decimals}f}", bool(cell.against)) for number in numbers)
     mark = "" if cell.status == "ok" else f" {cell.status}"

@@ -22,7 +22,12 @@ from ridgefill.paper.data import Cell
 from ridgefill.results import read_json
 
 PUBLISHED = Path("data/results")
-MEASURED_IN = {"ruler": "ruler/samples.parquet", "nll": "documents/tokens.parquet"}
+MEASURED_IN = {
+    "ruler": "ruler/samples.parquet",
+    "nll": "documents/tokens.parquet",
+    "turn2": "turns/samples.parquet",
+    "agreement": "agreement/tokens.parquet",
+}
 TAIL_OF_ONE = ("pop_native", "swiftkv_released")
 NO_MEASURE, OTHER_TASKS, NO_ARM, NO_ITEMS = "no measure", "other tasks", "no arm", "no items"
 REASONS = {
