@@ -12,7 +12,8 @@ import pytest
 from ledger.lease import lease
 
 # A checkout of their own, so that they can run beside the other end-to-end tests.
-pytestmark = pytest.mark.xdist_group("end_to_end_shards")
+# A second complete run of the tiny experiment and more; tests/core/test_shards.py holds the merge in milliseconds.
+pytestmark = [pytest.mark.xdist_group("end_to_end_shards"), pytest.mark.slow]
 SUITES = ("ruler", "documents")
 # Two samples of each length are decoded as one batch: four items of retrieval and two documents for three shards.
 LENGTHS = ("lengths: [400, 416, 432, 448, 464, 480, 496, 512]", "lengths: [400, 432, 464, 512]")
@@ -197,7 +198,6 @@ def test_the_plan_has_as_many_shards_as_were_asked_for(ready, plan, refused):
         refused(plan(ready, "-n", "results/tiny", settings=[f"shards={text}"]), f"shards={text}, expected")
 
 
-@pytest.mark.slow
 def test_the_workflow_runs_shards_and_makes_a_lost_one_again(ready, alone, job, plan, tidy):
     """From fitted maps to the same bytes as one job's; nothing is left to do, and no trace of the shards is left."""
     settings, shard = ["shards=3"], "results/tiny/ruler/shards/2-of-3.json"
