@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-# One process runs the workflow; the other end-to-end tests stay with theirs.
-pytestmark = pytest.mark.xdist_group("end_to_end_arms")
+# Minutes: thirteen jobs of the workflow. tests/evaluation/ holds the same arms and suites in process.
+pytestmark = [pytest.mark.xdist_group("end_to_end_arms"), pytest.mark.slow]
 SPLIT, TAIL, LAYERS = 4, 128, 8
 RECURRENT = ["ridgefill_state_correction", "splice_exact_states", "splice_exact_all"]
 CORRECTED_IDENTITY = {"name": "identity_state_correction", "like": "identity", "state_correction": True}
