@@ -37,8 +37,7 @@ def prompt_context(
         texts=token_texts(tokenizer, ids) if "texts" in needs else None,
         text=text if "prompt" in needs else None,
         offsets=tuple(offsets) if "prompt" in needs else None,
-        # Rules that read texts pass special tokens over, whether or not they say so.
-        special=special_ids(tokenizer) if needs & {"special", "texts"} else SpecialIds(),
+        special=special_ids(tokenizer) if "special" in needs else SpecialIds(),
         template=() if turn is None or "template" not in needs else outside(offsets, *turn),
         question=asked,
         seed=seed,
