@@ -9,8 +9,7 @@ WITH chosen AS (
         AND (
             $subset IS NULL
             OR stratum = $subset
-            OR split_part(stratum, '@', 1) = $subset
-            OR split_part(stratum, '@', 2) = $subset
+            OR list_contains(string_split(stratum, '@'), $subset)
         )
 )
 SELECT i.stratum, i.item, a.parts, b.parts

@@ -5,8 +5,10 @@ in points 0..100 over samples; ``nll_all``, ``nll_novel``, ``nll_key`` in nats p
 and then over documents. Folders that have these suites: ``agreement_top1`` (points), ``agreement_kl`` (nats) and
 ``agreement_kl_median`` (a document's median instead of its mean) along the exact arm's greedy tokens,
 ``agreement_text_...`` along the document's own; ``turn1`` and ``turn2`` (points), the first and the second answer where
-all needles lie in the filled region. Intervals are 95 % and resample within task and length, within domain, or, of
-agreement, within prompt length (EVALUATION section 2). DuckDB selects in a fixed order; every sum is an ``fsum``.
+all needles lie in the filled region; ``longbench_v1`` and ``longbench_v2`` (points), the mean score of answers and the
+share of right ones. Intervals are 95 % and resample within task and length, within domain, within prompt length
+(agreement) or within dataset (``longbench_v1``); those of ``longbench_v2`` are percentiles over all items (EVALUATION
+section 2). DuckDB selects in a fixed order; every sum is an ``fsum``.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ import numpy as np
 from ridgefill import stats
 from ridgefill.errors import ResultsError
 from ridgefill.results import connect, read_json
+from ridgefill.stats.intervals import Method, interval_ends
+from ridgefill.stats.resampling import Floats, differences, mean
 
 # Arms that have one split of their own, whatever split the others are compared at.
 OWN_SPLIT = ("exact", "pop_native")
@@ -54,8 +58,13 @@ def in_points(metric: str) -> bool:
 
 
 def scores_samples(metric: str) -> bool:
-    """Whether a metric's items are answers that are right or wrong, so that the binomial floor holds for it."""
-    return metric.startswith(("ruler", "turn"))
+    """Whether a metric's items are answers scored from 0 to 100, so that the binomial floor holds for it."""
+    return metric.startswith(("ruler", "turn", "longbench"))
+
+
+def over_items(metric: str) -> bool:
+    """Whether a metric's interval is the percentile bootstrap over all items, whatever group they are in."""
+    return metric.startswith("longbench_v2")
 
 
 class Bootstrap(Protocol):
@@ -121,11 +130,12 @@ def describe(
     against: Sequence[float | None] | None,
     settings: Bootstrap,
     accuracy: bool = False,
+    method: Method = "bca",
 ) -> Stat:
     """Mean of ``values``, or of ``values - against`` paired by position, stratified by ``strata``.
 
     Items without a value on either side are left out and the status says so. ``accuracy`` adds the binomial
-    floor to the one-sided lower bound of a difference (points).
+    floor to the one-sided lower bound of a difference (points). ``method`` is that of the interval and the bound.
     """
     other = values if against is None else against
     keep = [i for i in range(len(values)) if values[i] is not None and other[i] is not None]
@@ -135,13 +145,34 @@ def describe(
     labels = [strata[i] for i in keep]
     options: dict[str, Any] = {"strata": labels, "resamples": settings.resamples, "seed": settings.seed}
     if against is None:
-        found, bound = stats.mean_interval(a, **options), None
+        found, bound = stats.mean_interval(a, **options, method=method), None
     else:
         b = np.array([against[i] for i in keep], dtype=np.float64)
-        found = stats.paired_contrast(a, b, **options)
-        bound = float(stats.lower_bound(a, b, accuracy=accuracy, **options))
+        found = stats.paired_contrast(a, b, **options, method=method)
+        bound = _percentile_bound(a, b, options) if method == "percentile" else stats.lower_bound(a, b, **options)
+        bound = min(bound, -stats.binomial_floor(len(keep))) if accuracy else bound
     status = "incomplete" if len(keep) < len(values) else found.status
     return Stat(float(found.estimate), float(found.ci_low), float(found.ci_high), bound, len(keep), status)
+
+
+def describe_metric(
+    metric: str,
+    strata: Sequence[str],
+    values: Sequence[float | None],
+    against: Sequence[float | None] | None,
+    settings: Bootstrap,
+) -> Stat:
+    """:func:`describe` with the interval and the bound that EVALUATION section 2 has for ``metric``."""
+    if over_items(metric):
+        return describe([""] * len(strata), values, against, settings, scores_samples(metric), "percentile")
+    return describe(strata, values, against, settings, scores_samples(metric))
+
+
+def _percentile_bound(a: Floats, b: Floats, options: Mapping[str, Any]) -> float:
+    """The 5 % quantile of the resampled mean of ``a - b``; the mean where no item differs from the others."""
+    items = differences(a, b)
+    (ends,) = interval_ends(items[np.newaxis], **options, levels=(0.05,), method="percentile")
+    return mean(items) if ends is None else ends[0]
 
 
 def group(rows: Iterable[tuple[Any, ...]], keys: int) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
@@ -178,8 +209,9 @@ class Measures:
     def statistic(self, metric: str, arm: str, baseline: str | None, split: int, subset: str | None = None) -> Stat:
         """``metric`` of ``arm``, or its paired difference to ``baseline``, at ``split``.
 
-        ``subset`` narrows to one task, one length in tokens, or one domain. The set of items is that of the
-        exact arm, so an item that an arm lacks shows as ``incomplete`` and never silently drops out.
+        ``subset`` narrows to one task, one length in tokens, one domain or dataset, or, of ``longbench_v2``, one
+        difficulty, length group or domain. The set of items is that of the exact arm, so an item that an arm lacks
+        shows as ``incomplete`` and never silently drops out.
         """
         rows = self.query(
             self._sql, metric=metric, arm=arm, baseline=baseline or arm, split=split, subset=subset,
@@ -188,7 +220,7 @@ class Measures:
         strata = [row[0] for row in rows]
         values = [item_value(row[2]) for row in rows]
         against = None if baseline is None else [item_value(row[3]) for row in rows]
-        return describe(strata, values, against, self.settings, accuracy=scores_samples(metric))
+        return describe_metric(metric, strata, values, against, self.settings)
 
     def lookup(
         self, metric: str, arm: str, baseline: str | None, where: Mapping[str, Any]

@@ -16,6 +16,7 @@ from ridgefill.recompute.expected import Cells, Expected
 from ridgefill.results import read_json
 
 NOT_MEASURED = "n/a"
+VERSIONS = (1, 2)
 # Sums differ in their last bits between the two code paths; ten decimals decide how a tie is rounded.
 STABLE_DECIMALS = 10
 _NUMBER = re.compile(r"[+\u2212-]?\d[\d,]*(?:\.\d+)?(?:e[+-]\d+)?|n/a")
@@ -144,6 +145,17 @@ def read_document(root: Path) -> dict[str, Any]:
             f"{root / 'cells.json'} lacks some of {list(parts)} or a cell its text; render the report again"
         )
     return document
+
+
+def version_of(document: Mapping[str, Any]) -> int:
+    """Which tables a report has; ResultsError for one of a later ridgefill."""
+    version = document.get("version", 1)
+    if version not in VERSIONS:
+        raise ResultsError(
+            f"cells.json has the version {version!r}; expected one of {list(VERSIONS)}. Recompute it with the "
+            "ridgefill that made it"
+        )
+    return int(version)
 
 
 def shown(expected: Expected) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ridgefill.errors import ResultsError
 from ridgefill.recompute.bootstrap import bca, by_stratum, sum_exactly
+from ridgefill.recompute.percentile import percentile
 from ridgefill.recompute.shares import bca_share, pairs_by_stratum
 from ridgefill.results import read_folder, read_json
 
@@ -47,6 +48,7 @@ class Data:
         self._add_documents()
         self._add_agreement()
         self._add_turns()
+        self._add_longbench()
 
     def _put(self, metric: str, row: dict[str, Any], item: str, stratum: str, value: float | None) -> None:
         kept = self.items.setdefault((metric, row["arm"], row["split"]), {})
@@ -100,6 +102,16 @@ class Data:
                     value = None if score is None or row["status"] != "ok" else 100.0 * score
                     self._put(turn, row, item, f"{row['task']}@{row['length']}", value)
 
+    def _add_longbench(self) -> None:
+        for row in self.rows.get("longbench_v1/samples.parquet", ()):
+            scored = row["status"] == "ok" and row["score"] is not None
+            value = 100.0 * row["score"] if scored else None
+            self._put("longbench_v1", row, f"{row['dataset']}/{row['sample']:05d}", row["dataset"], value)
+        for row in self.rows.get("longbench_v2/samples.parquet", ()):
+            groups = "@".join((row["difficulty"], row["length"], row["domain"]))
+            counts = row["status"] in ("ok", "no_answer") and row["correct"] is not None
+            self._put("longbench_v2", row, row["item"], groups, 100.0 * row["correct"] if counts else None)
+
     def at(self, metric: str, arm: str, split: int) -> Items:
         """Items of an arm at ``split``, or at the arm's own."""
         if arm not in ANY_SPLIT:
@@ -120,22 +132,31 @@ class Data:
         everything = {**self.at(metric, "exact", split), **other, **own}
         labels, values = [], []
         for item, stratum in sorted((key, kept[0]) for key, kept in everything.items()):
-            if subset is not None and subset not in (stratum, *_halves(stratum)):
+            if subset is not None and subset not in (stratum, *_parts(stratum)):
                 continue
             left, right = (side.get(item, (stratum, None))[1] for side in (own, other))
             if left is None or right is None:
                 continue
             labels.append(stratum)
             values.append(left if baseline is None else left - right)
-        return self.describe(labels, values, baseline is not None, metric.startswith(("ruler", "turn")))
+        return self.describe(labels, values, baseline is not None, answers(metric), metric.startswith("longbench_v2"))
 
-    def describe(self, labels: list[str], values: list[float], paired: bool, points: bool) -> Found:
-        """Mean, interval and, for a paired difference, the one-sided bound with its floor for points."""
+    def describe(
+        self, labels: list[str], values: list[float], paired: bool, points: bool, over_items: bool = False
+    ) -> Found:
+        """Mean, interval and, for a paired difference, the one-sided bound with its floor for points.
+
+        over_items: the interval and the bound are percentiles over all items instead of BCa within the labels.
+        """
         if not values:
             return Found()
         strata = by_stratum(labels, values)
         flat = [value for stratum in strata for value in stratum]
-        low, high, bound = bca(strata, (0.025, 0.975, 0.05), self.resamples, self.seed)
+        levels = (0.025, 0.975, 0.05)
+        if over_items:
+            low, high, bound = percentile(flat, levels, self.resamples, self.seed)
+        else:
+            low, high, bound = bca(strata, levels, self.resamples, self.seed)
         if points:
             bound = min(bound, -100.0 * (1.0 - 0.05 ** (1.0 / len(flat))))
         return Found(sum_exactly(flat) / len(flat), low, high, bound if paired else None, len(flat))
@@ -160,7 +181,12 @@ class Data:
 
 def in_points(metric: str) -> bool:
     """Whether a metric is printed in points."""
-    return metric.startswith(("ruler", "turn")) or metric.endswith("_top1")
+    return answers(metric) or metric.endswith("_top1")
+
+
+def answers(metric: str) -> bool:
+    """Whether a metric's items are scored answers, in points."""
+    return metric.startswith(("ruler", "turn", "longbench"))
 
 
 def median(values: Iterable[float]) -> float | None:
@@ -172,5 +198,5 @@ def median(values: Iterable[float]) -> float | None:
     return ordered[middle] if len(ordered) % 2 else 0.5 * (ordered[middle - 1] + ordered[middle])
 
 
-def _halves(stratum: str) -> tuple[str, ...]:
-    return tuple(stratum.split("@")[:2]) if "@" in stratum else ()
+def _parts(stratum: str) -> tuple[str, ...]:
+    return tuple(stratum.split("@")) if "@" in stratum else ()

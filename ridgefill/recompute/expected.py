@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ridgefill.recompute.bootstrap import sum_exactly
-from ridgefill.recompute.data import ANY_SPLIT, Data, Found, in_points, median
+from ridgefill.recompute.data import ANY_SPLIT, Data, Found, answers, in_points, median
+from ridgefill.recompute.longbench import longbench_numbers
 from ridgefill.recompute.shares import LEAST_SAMPLES
 from ridgefill.recompute.spending import spending
 from ridgefill.recompute.suites import post_prompt_numbers, suite_numbers
@@ -62,6 +63,7 @@ def expected_cells(data: Data) -> Cells:
         _cost,
         _spending,
         _suites,
+        _longbench,
         _timings,
         _setup,
     )
@@ -114,14 +116,14 @@ def _main(data: Data, cells: Cells) -> None:
 
 def _contrasts(data: Data, cells: Cells) -> None:
     for arm, baseline in PAIRS:
-        for metric in (*METRICS, "agreement_top1", "agreement_kl", "turn2"):
+        for metric in (*METRICS, "agreement_top1", "agreement_kl", "turn2", "longbench_v1", "longbench_v2"):
             if not all(data.at(metric, one, data.split) for one in (arm, baseline, "exact")):
                 continue
             points, identity = in_points(metric), f"contrasts.{arm}-{baseline}.{metric}"
             found = data.found(metric, arm, baseline, data.split)
             _interval(cells, identity, found, points, signed=True)
             cells[f"{identity}.n"] = count(found.n)
-            if metric.startswith(("ruler", "turn")) and baseline == "exact":
+            if answers(metric) and baseline == "exact":
                 cells[f"{identity}.lower"] = plain(found.bound, 1, signed=True)
 
 
@@ -219,6 +221,12 @@ def _suites(data: Data, cells: Cells) -> None:
                 cells[identity + end] = plain(value, 1 if points else 4)
     for identity, value in post_prompt_numbers(data).items():
         cells[identity] = plain(value, 4)
+
+
+def _longbench(data: Data, cells: Cells) -> None:
+    for identity, value, kind in longbench_numbers(data):
+        digits = {"points": 1, "difference": 1, "count": 0, "p": 3}[kind]
+        cells[identity] = plain(value, digits, signed=kind == "difference")
 
 
 def _spending(data: Data, cells: Cells) -> None:

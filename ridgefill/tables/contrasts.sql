@@ -12,7 +12,10 @@ here AS (
     FROM measure
     WHERE
         (split = $split OR list_contains($own, arm))
-        AND metric IN ('ruler_all', 'ruler_filled', 'nll_all', 'nll_novel', 'nll_key', 'agreement_top1', 'agreement_kl', 'turn2')
+        AND metric IN (
+            'ruler_all', 'ruler_filled', 'nll_all', 'nll_novel', 'nll_key', 'agreement_top1', 'agreement_kl', 'turn2',
+            'longbench_v1', 'longbench_v2'
+        )
 ),
 present AS (
     SELECT p.*, a.metric

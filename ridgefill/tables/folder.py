@@ -56,12 +56,16 @@ METRIC_LABELS = {
     "agreement_top1": "agreement with exact",
     "agreement_kl": "KL from exact",
     "turn2": "second question, filled region",
+    "longbench_v1": "LongBench v1",
+    "longbench_v2": "LongBench v2",
 }
 # By how a metric begins; others are of the documents' tokens.
 METRIC_FILES = {
     "ruler": "ruler/samples.parquet",
     "agreement": "agreement/tokens.parquet",
     "turn": "turns/samples.parquet",
+    "longbench_v1": "longbench_v1/samples.parquet",
+    "longbench_v2": "longbench_v2/samples.parquet",
 }
 MARKS = {"constant": "\u2020", "incomplete": "\u2021", "too_few": "\u00a7"}
 

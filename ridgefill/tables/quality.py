@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ridgefill.measures import Stat, describe, group, item_value, scores_samples
+from ridgefill.measures import Stat, describe_metric, group, item_value, scores_samples
 from ridgefill.tables.cost import cost_of_arms, share_entries
 from ridgefill.tables.folder import (
     METRIC_LABELS,
@@ -23,6 +23,12 @@ FOOTNOTE = (
     "\u2020 every stratum is constant or a single item, so the interval has no width. \u2021 some items have no value "
     "and are left out."
 )
+CONTRASTS = (
+    "Paired per sample or document. Points: higher is better; nats: lower is better. Against exact, the "
+    "lower bound is one-sided, 95\u00a0%, and never better than what this many samples can show "
+    "(the binomial floor). "
+)
+LONGBENCH = " LongBench v1 is resampled within dataset; LongBench v2 has percentiles over all items."
 NONE = Entry(label="\u2013")
 _RULER = (
     Column("ruler_filled", "RULER, filled region", "points", interval=True),
@@ -35,7 +41,7 @@ def _paired(rows: Sequence[tuple[Any, ...]], folder: Folder, metric: str, differ
     values = [item_value(row[2]) for row in rows]
     against = [item_value(row[3]) for row in rows] if difference else None
     strata = [row[0] for row in rows]
-    return describe(strata, values, against, folder.settings, accuracy=scores_samples(metric))
+    return describe_metric(metric, strata, values, against, folder.settings)
 
 
 def _ruler_entry(folder: Folder, query: str, identity: str, metric: str, rows: Sequence[tuple[Any, ...]]) -> Entry:
@@ -117,6 +123,9 @@ def contrasts_table(folder: Folder) -> Table:
                     number_entry(f"{identity}.lower", stat.lower_bound, kind, stat.n, origin) if bounded else NONE,
                 )
             )
+    caption = CONTRASTS + FOOTNOTE
+    if any(metric.startswith("longbench") for *_, metric in groups):
+        caption += LONGBENCH
     columns = (
         Column("comparison", "Comparison", label=True),
         Column("measure", "Measure", label=True),
@@ -124,12 +133,7 @@ def contrasts_table(folder: Folder) -> Table:
         Column("difference", "Difference", "points or nats", interval=True),
         Column("lower", "Lower bound", "points"),
     )
-    caption = (
-        "Paired per sample or document. Points: higher is better; nats: lower is better. Against exact, the "
-        "lower bound is one-sided, 95\u00a0%, and never better than what this many samples can show "
-        "(the binomial floor). "
-    )
-    return Table("contrasts", "Paired comparisons", caption + FOOTNOTE, columns, tuple(rows))
+    return Table("contrasts", "Paired comparisons", caption, columns, tuple(rows))
 
 
 def split_curve_table(folder: Folder) -> Table:

@@ -15,6 +15,9 @@ from ridgefill.tables.cost import cost_table
 from ridgefill.tables.fitting import fit_table, lam_table, setup_table
 from ridgefill.tables.folder import Folder, number_entry
 from ridgefill.tables.grid import Cell, Column, Entry, Table, render_csv, render_markdown
+from ridgefill.tables.longbench import v1_table, v2_table
+from ridgefill.tables.losses import perplexity_table, tails_table
+from ridgefill.tables.non_inferiority import non_inferiority_table
 from ridgefill.tables.quality import contrasts_table, main_table, split_curve_table, tasks_table
 from ridgefill.tables.speed import serving_table, speed_table
 from ridgefill.tables.spending import spending_table
@@ -22,9 +25,13 @@ from ridgefill.tables.splices import splices_table
 from ridgefill.tables.suites import post_prompt_table, suites_table
 from ridgefill.tables.verdicts import Outcome, load_outcomes, verdicts_table
 
-CELLS_VERSION = 1
+# Of cells.json: from 2 on a report has the tables of COMPANIONS.
+CELLS_VERSION = 2
+COMPANIONS = (non_inferiority_table, perplexity_table, tails_table)
 # Tables that a folder has when such arms or suites were run.
-OPTIONAL = (splices_table, suites_table, post_prompt_table, spending_table, speed_table, serving_table)
+OPTIONAL = (
+    splices_table, suites_table, post_prompt_table, v1_table, v2_table, spending_table, speed_table, serving_table,
+)  # fmt: skip
 SIDECARS = ("experiment.json", "provenance.json", "claim.yaml", "verdicts.json", "overlap.json")
 
 
@@ -57,7 +64,7 @@ def summary_table(folder: Folder, outcomes: Sequence[Outcome]) -> Table:
 
 
 def build_tables(folder: Folder, outcomes: Sequence[Outcome]) -> dict[str, Table]:
-    """Every table by name: those of ``OPTIONAL`` and of verdicts only where results have them."""
+    """Every table by name: those of ``COMPANIONS``, ``OPTIONAL`` and of verdicts only where results have them."""
     tables = [
         main_table(folder),
         contrasts_table(folder),
@@ -68,7 +75,7 @@ def build_tables(folder: Folder, outcomes: Sequence[Outcome]) -> dict[str, Table
         cost_table(folder),
         setup_table(folder),
     ]
-    tables += [table for make in OPTIONAL if (table := make(folder)) is not None]
+    tables += [table for make in (*COMPANIONS, *OPTIONAL) if (table := make(folder)) is not None]
     if outcomes:
         tables += [verdicts_table(folder, tuple(outcomes)), summary_table(folder, outcomes)]
     return {table.name: table for table in tables}
