@@ -225,6 +225,9 @@ class ExperimentFile(Frozen):
     suites: Suites
     statistics: Statistics
     claim: Text
+    # Arms that run on a prompt at once, decoded as one batch; all of them where it is left out. Which rows share a
+    # matrix product changes their last bits, so this is part of what is registered, and jobs are divided along it.
+    arms_together: Count | None = Field(default=None, exclude_if=unset)
 
     @field_validator("arms")
     @classmethod

@@ -138,6 +138,12 @@ class Plan:
         files = self._ask(lambda: needed_files(self.experiment(name).suites))
         return [os.fspath(one.path) for one in files if one.suite == suite]
 
+    def suite_texts(self, name: str, suite: str) -> list[str]:
+        """What the rule of a suite reads of texts, for the shards that work for it."""
+        if suite in ("agreement", "turns"):
+            return self.text_files(name)
+        return self.user_files(name, suite) if suite.startswith("longbench") else []
+
     def map_names(self, name: str) -> str:
         """All maps that its arms need, so that an arm with maps of its own has them fitted."""
         return " ".join(maps_name(*one) for one in needed_maps(self.arms(name), self.experiment(name).splits))
@@ -188,9 +194,10 @@ class Plan:
         return source_hash(f"workflow.jobs.{job}", self.root)
 
     def settings(self, name: str, *keys: str) -> str:
-        """The named parts of the experiment as one line, so that only jobs that read them run again."""
+        """The named parts of the experiment as one line, so that only jobs that read them run again; optional ones
+        are left out where the experiment does not have them."""
         data = self.experiment(name).model_dump(mode="json")
-        return json.dumps({key: data[key] for key in keys}, sort_keys=True)
+        return json.dumps({key: data[key] for key in keys if key in data}, sort_keys=True)
 
     def override_flags(self) -> str:
         """The overrides as job arguments."""

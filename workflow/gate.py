@@ -12,8 +12,9 @@ from ridgefill.settings import Experiment, ModelConfig
 
 RUNS = ("capture", "fit", "ruler", "documents")
 """Runs of every experiment that have to be registered, in the order in which they run."""
-SHARDED = ("ruler", "documents")
-"""Suites that several jobs can make together; every one of them has a job of its name that takes ``--shard``."""
+SHARDED = ("ruler", "documents", "agreement", "turns", "longbench_v1", "longbench_v2")
+"""Suites that several jobs can make together; every one of them has a job of its name that takes ``--shard``. What
+times arms beside each other is one job."""
 MOST_SHARDS = 1000
 """Into how many jobs a suite may be divided; a bound, so that leases of shards can be looked through."""
 

@@ -74,7 +74,7 @@ def evaluate_document(run: DocumentRun, name: str, domain: str, text: str, seed:
     targets = torch.tensor(ids[tokens:])
     adapter = run.loaded.adapter
     # A document asks nothing, so an arm that moves the question has nothing to move.
-    arms = [arm for arm in run.arms if arm.order == "given"]
+    arms = run.given
     context = prompt_context(
         arms, run.loaded.tokenizer, ids[:tokens], text=text, offsets=offsets[:tokens], seed=seed,
         frequencies=run.fitted.frequencies,

@@ -56,11 +56,6 @@ class LongBenchRun(Setup):
         """Text of token ids, special tokens left out."""
         return str(self.loaded.tokenizer.decode(list(ids), skip_special_tokens=True))
 
-    @property
-    def given(self) -> list[Arm]:
-        """Arms that read a prompt in its own order."""
-        return [arm for arm in self.arms if arm.order == "given"]
-
 
 @dataclass(frozen=True)
 class Request:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,10 +28,14 @@ DECODE_BYTES = 3 * 2**30
 
 @dataclass(frozen=True)
 class RulerRun(Setup):
-    """What an evaluation of samples needs; ``seed_for`` gives the run seed of a label (63 bits)."""
+    """What an evaluation of samples needs; ``seed_for`` gives the run seed of a label (63 bits).
+
+    orders: of prompts that arms of other runs on the same samples read; needles have to lie before the tail there too.
+    """
 
     seed_for: Callable[[str], int]
     labels: Mapping[str, str]
+    orders: Collection[Order] = ()
 
 
 @dataclass(frozen=True)
@@ -113,18 +117,25 @@ def _evaluated(run: RulerRun, one: Prefilled, written: Sequence[list[int]]) -> E
 
 
 def prefill(run: RulerRun, sample: RulerSample) -> Prefilled:
-    """Prefill of every arm; arms that move the question have an exact pass of their own to start from."""
+    """Prefill of every arm; arms that move the question have an exact pass of their own to start from.
+
+    The filled region is one for every order that some arm reads, also for those that no arm of this run does.
+    """
     adapter, seed = run.loaded.adapter, run.seed_for(f"rows/ruler/{item_name(sample)}")
     prompts: dict[Order, Prompt] = {}
     regions: list[FilledRegion] = []
     done: dict[str, ArmRun] = {}
     seconds = 0.0
-    for order in dict.fromkeys(("given", *(arm.order for arm in run.arms))):
-        arms = [arm for arm in run.arms if arm.order == order]
+    own: list[Order] = [arm.order for arm in run.arms]
+    every: Sequence[Order] = ("given", *own, *run.orders)
+    for order in dict.fromkeys(every):
         placed = question_first(sample) if order == "question_first" else sample
         prompt = prompts[order] = ruler_prompt(run.loaded.tokenizer, placed)
         tokens = len(prompt.ids)
         regions.append(filled_region(locate_needles(placed, prompt.text, prompt.offsets), tokens, run.tail))
+        arms = [arm for arm in run.arms if arm.order == order]
+        if not arms:
+            continue
         window = ranking_window(arms, tokens, run.window)
         exact = run_exact(adapter, torch.tensor([prompt.ids]), keep=kept_layers(run), window=window)
         seconds = seconds or exact.clock[-1]
@@ -135,7 +146,7 @@ def prefill(run: RulerRun, sample: RulerSample) -> Prefilled:
 
 
 def _context(run: RulerRun, sample: RulerSample, prompt: Prompt, arms: Sequence[Arm], seed: int) -> Context:
-    """What selectors see: the user's turn, and the question up to the answer's prefix, which names the key too."""
+    """What selectors see: the user's turn, and the question with the answer's prefix, which names the key too."""
     start = prompt.text.index(sample.question_prompt)
     return prompt_context(
         arms,
@@ -145,9 +156,14 @@ def _context(run: RulerRun, sample: RulerSample, prompt: Prompt, arms: Sequence[
         offsets=prompt.offsets,
         seed=seed,
         turn=(start, start + len(sample.question_prompt)),
-        question=(start + sample.question[0], len(prompt.text)),
+        question=question_span(sample, prompt),
         frequencies=run.fitted.frequencies,
     )
+
+
+def question_span(sample: RulerSample, prompt: Prompt) -> tuple[int, int]:
+    """Characters of the prompt from the question to the end, the answer's prefix included."""
+    return prompt.text.index(sample.question_prompt) + sample.question[0], len(prompt.text)
 
 
 def _decode(run: RulerRun, prefilled: Sequence[Prefilled]) -> list[list[list[int]]]:

@@ -57,6 +57,11 @@ class Setup:
     tail: int
     window: int
 
+    @property
+    def given(self) -> list[Arm]:
+        """Arms that read a prompt in its own order: all that a text has for which there is no question to move."""
+        return [arm for arm in self.arms if arm.order == "given"]
+
 
 @dataclass(frozen=True)
 class ArmRun:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workflow.gate import MOST_SHARDS
-from workflow.jobs.shards import Item, Prepared, Share, Suite, _finished, parser
+from workflow.jobs.shards import Item, Prepared, Share, Suite, _finished, items_of, parser
 
 
 @given(st.lists(st.integers(), max_size=60), st.integers(1, 70))
@@ -18,6 +18,21 @@ def test_shares_are_a_partition_for_every_number_of_them(items, of):
     assert all(list(share) == sorted(share) for share in places)
     assert max(map(len, places)) - min(map(len, places)) <= 1
     assert [Share(1, 1).of_items(items), *Share(of, of).of_items(items)] == [items, *items[of - 1 :: of]]
+
+
+@given(st.integers(1, 5), st.integers(1, 4), st.lists(st.integers(1, 4), min_size=1, max_size=4))
+def test_shards_can_be_made_of_one_batch_of_arms_or_of_one_length(batches, more, samples):
+    """Property: a number of shards that the batches divide mixes no batches; as many as there are items, no lengths."""
+    items = [(length, batch) for length, count in enumerate(samples) for _ in range(count) for batch in range(batches)]
+    for place, of in ((1, batches * more), (0, len(items))):
+        shares = [Share(number, of).of_items(items) for number in range(1, of + 1)]
+        assert all(len({item[place] for item in share}) <= 1 for share in shares)
+
+
+def test_items_of_all_arms_keep_the_name_of_the_prompt():
+    """Without batches an item is called as before; with some, each has a number, and the suite's units as its size."""
+    assert [(one.name, one.size) for one in items_of("a", [dict], 3)] == [("a", 3)]
+    assert [(one.name, one.size) for one in items_of("a", [dict] * 2, 3)] == [("a-arms1", 3), ("a-arms2", 3)]
 
 
 @pytest.mark.parametrize("text", ["", "1", "0/3", "4/3", "1/0", "a/3", "-1/3", "1/3/5", f"1/{MOST_SHARDS + 1}"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -12,19 +13,31 @@ import pytest
 from ledger.lease import lease
 
 # A checkout of their own, so that they can run beside the other end-to-end tests.
-# A second complete run of the tiny experiment and more; tests/core/test_shards.py holds the merge in milliseconds.
+# A second complete run of the tiny experiment and more; tests/evaluation/test_sharded_suites.py needs no ledger.
 pytestmark = [pytest.mark.xdist_group("end_to_end_shards"), pytest.mark.slow]
-SUITES = ("ruler", "documents")
-# Two samples of each length are decoded as one batch: four items of retrieval and two documents for three shards.
+DATA = Path(__file__).parents[1] / "suites/longbench/data/v1"
+SUITES = {"ruler": 4, "documents": 2, "agreement": 2, "turns": 3, "longbench_v1": 2}
+"""How many items each has. Two samples of each length of retrieval are decoded as one batch."""
+TIMED = ("ruler", "documents")
+MORE = f"""\
+  agreement: {{documents: 2, lengths: [72, 96], new_tokens: 8, arms: [identity, ridgefill_rows]}}
+  turns: {{lengths: [400], samples: 3, new_tokens: 8, arms: [identity, ridgefill_rows]}}
+  longbench_v1: {{folder: {DATA}, datasets: [trec, lcc], samples: 1, budget: 120, arms: [identity]}}
+"""
 LENGTHS = ("lengths: [400, 416, 432, 448, 464, 480, 496, 512]", "lengths: [400, 432, 464, 512]")
 
 
 @pytest.fixture(scope="module")
-def fitted(fresh, tmp_path_factory):
+def fitted(fresh, material, tmp_path_factory):
     """The checkout with texts and fitted maps, and no suite run yet."""
     made = fresh.copy(tmp_path_factory.mktemp("shards") / "fitted")
     made.edit("workflow/config/experiments/tiny.yaml", *LENGTHS)
     made.edit("workflow/config/experiments/tiny.yaml", "samples: 1", "samples: 2")
+    made.edit("workflow/config/experiments/tiny.yaml", "statistics:", f"{MORE}statistics:")
+    runs = [
+        f"  - {{id: {run}, configs: [{material.EXPERIMENT}, {material.MODEL}]}}\n" for run in SUITES if run not in TIMED
+    ]
+    made.edit(material.CLAIM, "predictions:", "".join([*runs, "predictions:"]))
     made.register()
     done = made.snakemake("results/tiny/maps/SHA256SUMS")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -52,7 +65,7 @@ def ended(done):
 
 def bytes_of(checkout):
     """Every table of the suites but timings, which are measured, by path."""
-    found = checkout.hashes("results/tiny/ruler", "results/tiny/documents")
+    found = checkout.hashes(*(f"results/tiny/{suite}" for suite in SUITES))
     return {path: digest for path, digest in found.items() if "timings" not in path}
 
 
@@ -75,9 +88,9 @@ def results_of(checkout, run):
 
 
 def same_as_alone(checkout, alone):
-    assert len(bytes_of(alone)) == 7
+    assert len(bytes_of(alone)) == 11
     assert bytes_of(checkout) == bytes_of(alone)
-    for suite in SUITES:
+    for suite in TIMED:
         assert timed(checkout, suite).equals(timed(alone, suite))
     assert checkout.entries() == alone.entries()
 
@@ -86,14 +99,14 @@ def test_tables_do_not_depend_on_the_shards(ready, alone, job, tidy):
     """Every Parquet file has the bytes that one job writes, metadata and ledger entry included; shares cover all items,
     one of them is empty, and nothing of them is left. What was stored under another fingerprint is not used.
     """
-    for suite in SUITES:
+    for suite, count in SUITES.items():
         ended(job(ready, suite, "--open"))
         for number in (3, 1, 2):
             ended(job(ready, suite, "--shard", f"{number}/3"))
         markers = sorted((ready.results / suite / "shards").glob("*-of-*.json"))
         items = [item for path in markers for item in json.loads(path.read_text())["items"]]
         assert sorted(f"{item}.json" for item in items) == sorted(parts(ready, suite))
-        assert len(set(items)) == len(items) == {"ruler": 4, "documents": 2}[suite]
+        assert len(set(items)) == len(items) == count
         foreign = ready.results / suite / "parts" / f"{items[0]}.json"
         foreign.write_text(json.dumps({"fingerprint": "another", "payload": {}}))
         ended(job(ready, suite))
@@ -191,8 +204,8 @@ def test_the_plan_has_as_many_shards_as_were_asked_for(ready, plan, refused):
     three = counted(plan(ready, "-n", "results/tiny", settings=["shards=3"]))
     assert not {"shard", "open_attempt"} & one.keys()
     assert {rule: count for rule, count in three.items() if one.get(rule) != count and rule != "total"} == {
-        "shard": 6,
-        "open_attempt": 2,
+        "shard": 3 * len(SUITES),
+        "open_attempt": len(SUITES),
     }
     for text in ("0", "many", "1001"):
         refused(plan(ready, "-n", "results/tiny", settings=[f"shards={text}"]), f"shards={text}, expected")
@@ -209,7 +222,8 @@ def test_the_workflow_runs_shards_and_makes_a_lost_one_again(ready, alone, job, 
     ended(ready.snakemake("results/tiny/ruler/samples.parquet", settings=settings, cores=2))
     assert not (ready.results / "ruler/shards").exists()
     assert not (ready.results / "ruler/parts").exists()
-    ended(job(ready, "documents"))
+    for suite in list(SUITES)[1:]:
+        ended(job(ready, suite))
     same_as_alone(ready, alone)
     again = plan(ready, "-n", "results/tiny/ruler/samples.parquet", settings=settings)
     assert "Nothing to be done" in again.stdout + again.stderr

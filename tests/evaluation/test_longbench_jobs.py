@@ -18,6 +18,7 @@ from workflow.jobs import longbench_v1, longbench_v2
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "suites" / "longbench" / "data"
 ZERO = {"str": "", "bool": False, "list": []}
+WHOLE = SimpleNamespace(open=False, shard=None)
 ARMS = [Arm("exact", "exact"), Arm("no_fill", "none", 19, 8), Arm("identity", "identity", 19, 8)]
 
 
@@ -50,8 +51,8 @@ def job(monkeypatch, tmp_path):
         bench = SimpleNamespace(
             loaded=None, arms=ARMS, fitted=None, geometry=None, seed_for=len, labels={"experiment": "e", "model": "m"}
         )
-        for module in (longbench_v1, longbench_v2):
-            monkeypatch.setattr(module, "job_from", lambda _: made)
+        monkeypatch.setattr("workflow.jobs.shards.job_from", lambda _: made)
+        monkeypatch.setattr("workflow.jobs.shards.whole_run", lambda job, run, inputs, _: job.attempt(run, inputs))
         monkeypatch.setattr("workflow.jobs.evaluate.load_bench", lambda _: bench)
         monkeypatch.setattr("workflow.jobs.evaluate.fitted_inputs", lambda _: [tmp_path / "maps"])
         monkeypatch.setattr(
@@ -77,7 +78,7 @@ def test_v1_keeps_items_files_and_the_exact_arm(job, monkeypatch):
         lambda run, item, templates: row("longbench_v1_samples", run, item=item.id, dataset=item.dataset),
     )
     made = job(longbench_v1=suite)
-    assert longbench_v1.work(None) == "longbench_v1: 2 items under 2 arms"
+    assert longbench_v1.work(WHOLE) == "longbench_v1: 2 items under 2 arms"
     table = read_table(made.out / "longbench_v1/samples.parquet", "longbench_v1_samples")
     rows = table.to_pylist()
     assert [(one["dataset"], one["arm"]) for one in rows] == [
@@ -105,9 +106,9 @@ def test_v2_carries_on_after_an_interruption(job, monkeypatch):
     monkeypatch.setattr("ridgefill.evaluation.longbench_v2.evaluate_v2", evaluated)
     made = job(longbench_v2={"file": str(DATA / "v2.json"), "samples": 4, "budget": 500})
     with pytest.raises(KeyboardInterrupt):
-        longbench_v2.work(None)
+        longbench_v2.work(WHOLE)
     assert not (made.out / "longbench_v2/samples.parquet").exists()
-    assert longbench_v2.work(None) == "longbench_v2: 4 items under 3 arms"
+    assert longbench_v2.work(WHOLE) == "longbench_v2: 4 items under 3 arms"
     assert asked == [f"own-{number}" for number in (0, 1, 2, 2, 3)]
     rows = read_table(made.out / "longbench_v2/samples.parquet", "longbench_v2_samples").to_pylist()
     assert [one["item"] for one in rows] == [f"own-{number}" for number in range(4) for _ in ARMS]

@@ -99,11 +99,16 @@ def test_arms_that_move_the_question_read_another_prompt(evaluated, run):
 
 
 def test_the_filled_region_is_one_for_all_arms(run):
-    """A needle that a moved question pushes into the tail is in nobody's filled region; with given orders it is."""
+    """A needle that a moved question pushes into the tail is in nobody's filled region, also where the arms that move
+    it run elsewhere; with given orders it is.
+    """
     near = TEXT[: TEXT.index(NEEDLE)] + NEEDLE + " so it was, yes."
     given = [arm for arm in run.arms if arm.order == "given"]
-    for arms, inside in ((run.arms, False), (given, True)):
-        (one,) = evaluate_samples(replace(run, arms=arms), [sample(text=near)])
+    moved = [arm for arm in run.arms if arm.order != "given"]
+    for arms, orders, inside in (
+        (run.arms, (), False), (given, ("question_first",), False), (moved, (), False), (given, ("given",), True),
+    ):  # fmt: skip
+        (one,) = evaluate_samples(replace(run, arms=arms, orders=orders), [sample(text=near)])
         assert {row["in_filled_region"] for row in one.rows} == {inside}
         assert {row["in_filled_region_queried"] for row in one.rows} == {inside}
 

@@ -3,70 +3,75 @@
 from __future__ import annotations
 
 import argparse
-import shutil
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ridgefill.arms import Arm
 from ridgefill.errors import ConfigError
-from ridgefill.progress import progress
-from ridgefill.results import write_table
+from ridgefill.suite_settings import AgreementSuite
 from ridgefill.suites.balance import balanced
 from ridgefill.suites.documents import load, load_manifest, select, text_set
+from ridgefill.suites.manifest import Document
 from ridgefill.texts import load_sources
-from workflow.jobs.common import Job, job_from, parser, run_job
+from workflow.jobs.common import Job, run_job
+from workflow.jobs.shards import Prepared, Suite, Tables, evaluate_suite, in_batches, items_of, parser
+
+if TYPE_CHECKING:
+    from ridgefill.evaluation.documents import DocumentRun
 
 TABLES = {"rows": "agreement/documents.parquet", "tokens": "agreement/tokens.parquet"}
 SCHEMAS = {"rows": "agreement", "tokens": "agreement_tokens"}
 
 
-def work(arguments: argparse.Namespace) -> str:
-    """Follow the exact arm on every document; finished documents of an interrupted run are not computed again."""
-    job = job_from(arguments)
+def prepare(job: Job) -> Prepared:
+    """Each document by itself, at the length that it is read at."""
     from ridgefill.evaluation.agreement import evaluate_agreement
     from ridgefill.evaluation.documents import DocumentRun
     from ridgefill.evaluation.runs import require_arms
-    from workflow.jobs.evaluate import fitted_inputs, load_bench, open_parts
+    from workflow.jobs.evaluate import load_bench
 
-    experiment, suite = job.experiment, job.experiment.suites.agreement
+    experiment, suite, bench = job.experiment, settings(job), load_bench(job)
+    run = DocumentRun(
+        bench.loaded, suite_arms(job, bench, suite.arms), bench.fitted, bench.geometry, experiment.tail,
+        experiment.window, suite.lengths[0], suite.new_tokens, bench.labels,
+    )  # fmt: skip
+    sources = load_sources(text_set(job.root / experiment.suites.documents.manifest).sources)
+    chosen = choose(job, suite, bench.seed_for("agreement"))
+    require_arms(run)
+
+    def rows(batch: DocumentRun, document: Document, length: int) -> Tables:
+        there = replace(batch, prompt_tokens=length - suite.new_tokens)
+        seed, text = bench.seed_for(f"rows/agreement/{document.id}"), load(document, job.texts, sources)
+        made = evaluate_agreement(there, document.id, document.domain, text, seed)
+        return {name: getattr(made, name) for name in TABLES}
+
+    batches = in_batches(run, run.given, experiment.arms_together)
+    items = [
+        item
+        for document, length in chosen
+        for item in items_of(
+            f"{document.sha256[:16]}-{length}", [partial(rows, batch, document, length) for batch in batches]
+        )
+    ]
+    return Prepared(items, f"agreement: {len(chosen)} documents under {len(run.arms)} arms")
+
+
+def settings(job: Job) -> AgreementSuite:
+    """The suite as the experiment has it. Raises ``ConfigError`` when it has none."""
+    suite = job.experiment.suites.agreement
     if suite is None:
         raise ConfigError(f"experiment {job.name} has no suite agreement; add suites.agreement to its file")
-    inputs, manifest = fitted_inputs(job), Path(experiment.suites.documents.manifest)
-    with job.attempt("agreement", [*inputs, manifest]) as attempt:
-        bench = load_bench(job)
-        run = DocumentRun(
-            bench.loaded, suite_arms(job, bench, suite.arms), bench.fitted, bench.geometry, experiment.tail,
-            experiment.window, suite.lengths[0], suite.new_tokens, bench.labels,
-        )  # fmt: skip
-        sources = load_sources(text_set(job.root / manifest).sources)
-        documents = select(
-            load_manifest(manifest), experiment.suites.documents.domains, experiment.suites.documents.per_domain
-        )
-        needed = [length + suite.new_tokens for length in suite.lengths]
-        chosen = balanced(documents, suite.documents, needed, bench.seed_for("agreement"))
-        parts = open_parts(job, "agreement", inputs)
-        require_arms(run)
-        tables: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
-        with progress(len(chosen), "agreement", "docs") as bar:
-            for document, length in chosen:
-                item = f"{document.sha256[:16]}-{length}"
-                done = parts.get(item)
-                if done is None:
-                    there = replace(run, prompt_tokens=length - suite.new_tokens)
-                    seed, text = bench.seed_for(f"rows/agreement/{document.id}"), load(document, job.texts, sources)
-                    made = evaluate_agreement(there, document.id, document.domain, text, seed)
-                    done = {name: getattr(made, name) for name in tables}
-                    parts.put(item, done)
-                for name in tables:
-                    tables[name] += done[name]
-                bar.update(1)
-        metadata = job.metadata(attempt)
-        for name, rows in tables.items():
-            write_table(job.out / TABLES[name], SCHEMAS[name], rows, metadata)
-        attempt.finish(list(TABLES.values()), job.out, published=list(TABLES.values()))
-    shutil.rmtree(parts.folder, ignore_errors=True)
-    return f"agreement: {len(chosen)} documents under {len(run.arms)} arms"
+    return suite
+
+
+def choose(job: Job, suite: AgreementSuite, seed: int) -> Sequence[tuple[Document, int]]:
+    """The documents that are followed, drawn by ``seed``, and each one's tokens with its continuation."""
+    given = job.experiment.suites.documents
+    documents = select(load_manifest(Path(given.manifest)), given.domains, given.per_domain)
+    return balanced(documents, suite.documents, [length + suite.new_tokens for length in suite.lengths], seed)
 
 
 def suite_arms(job: Job, bench: Any, names: tuple[str, ...] | None) -> list[Arm]:
@@ -76,6 +81,20 @@ def suite_arms(job: Job, bench: Any, names: tuple[str, ...] | None) -> list[Arm]
     """
     own: list[Arm] = bench.arms[: len(job.experiment.arms)]
     return [arm for arm in own if names is None or arm.name in names or arm.name == "exact"]
+
+
+def reads(job: Job) -> list[Path]:
+    """The documents' manifest. Raises ``ConfigError`` for an experiment without the suite, before anything begins."""
+    settings(job)
+    return [Path(job.experiment.suites.documents.manifest)]
+
+
+SUITE = Suite("agreement", "docs", TABLES, SCHEMAS, prepare, reads)
+
+
+def work(arguments: argparse.Namespace) -> str:
+    """Follow exact on every document, or a shard's share; finished documents of an interrupted run are kept."""
+    return evaluate_suite(SUITE, arguments)
 
 
 def main() -> int:

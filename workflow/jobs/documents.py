@@ -10,7 +10,7 @@ from ridgefill.suites.documents import load, load_manifest, select
 from ridgefill.suites.manifest import Document, text_set
 from ridgefill.texts import load_sources
 from workflow.jobs.common import Job, run_job
-from workflow.jobs.shards import Item, Prepared, Suite, Tables, evaluate_suite, parser
+from workflow.jobs.shards import Prepared, Suite, Tables, evaluate_suite, in_batches, items_of, parser
 
 DOCUMENTS = "documents/documents.parquet"
 TOKENS = "documents/tokens.parquet"
@@ -38,12 +38,17 @@ def prepare(job: Job) -> Prepared:
     chosen = select(load_manifest(Path(suite.manifest)), suite.domains, suite.per_domain)
     require_arms(run)
 
-    def rows(document: Document) -> Tables:
+    def rows(batch: DocumentRun, document: Document) -> Tables:
         seed = bench.seed_for(f"rows/documents/{document.id}")
-        made = evaluate_document(run, document.id, document.domain, load(document, job.texts, sources), seed)
+        made = evaluate_document(batch, document.id, document.domain, load(document, job.texts, sources), seed)
         return {name: getattr(made, name) for name in TABLES}
 
-    items = [Item(document.sha256[:16], partial(rows, document)) for document in chosen]
+    batches = in_batches(run, run.given, experiment.arms_together)
+    items = [
+        item
+        for document in chosen
+        for item in items_of(document.sha256[:16], [partial(rows, batch, document) for batch in batches])
+    ]
     return Prepared(items, f"documents: {len(chosen)} documents under {len(bench.arms)} arms")
 
 

@@ -7,23 +7,35 @@ from functools import partial
 
 from ridgefill.errors import ConfigError
 from ridgefill.suites.longbench.inputs import read_v1_inputs, segmenter, v1_files
-from workflow.jobs.common import job_from, parser, run_job
-from workflow.jobs.longbench import evaluate
+from workflow.jobs.common import Job, run_job
+from workflow.jobs.longbench import Given, longbench_suite
+from workflow.jobs.shards import evaluate_suite, parser
 
 
-def work(arguments: argparse.Namespace) -> str:
-    """Evaluate every item; finished items of an interrupted run are not computed again."""
-    job = job_from(arguments)
+def read(job: Job) -> Given:
+    """The datasets' items. Raises ``ConfigError`` and ``TextError`` for files that the suite cannot use."""
     suite = job.experiment.suites.longbench_v1
     if suite is None:
         raise ConfigError(f"{job.name} has no suite longbench_v1; add it to the experiment")
     inputs, segment = read_v1_inputs(suite, job.root), segmenter(suite)
     from ridgefill.evaluation.longbench import evaluate_v1
+    from ridgefill.evaluation.questions import v1_questions
 
-    setup = {"budget": suite.budget, "segment": segment, "labels": {"source": inputs.templates.source}}
-    items = [(item.name, partial(evaluate_v1, item=item, templates=inputs.templates)) for item in inputs.items]
-    files = [job.root / path for path in v1_files(suite).values()]
-    return evaluate(job, "longbench_v1", files, inputs.hashes, setup, items)
+    return Given(
+        [job.root / path for path in v1_files(suite).values()],
+        inputs.hashes,
+        {"budget": suite.budget, "segment": segment, "labels": {"source": inputs.templates.source}},
+        [(item.name, partial(evaluate_v1, item=item, templates=inputs.templates)) for item in inputs.items],
+        partial(v1_questions, items=inputs.items, templates=inputs.templates),
+    )
+
+
+SUITE = longbench_suite("longbench_v1", read)
+
+
+def work(arguments: argparse.Namespace) -> str:
+    """Evaluate every item, or a shard's share; finished items of an interrupted run are not computed again."""
+    return evaluate_suite(SUITE, arguments)
 
 
 def main() -> int:

@@ -21,7 +21,7 @@ from ridgefill.suites.words import SOURCE as WORDS
 from ridgefill.suites.words import load_words
 from ridgefill.texts import SOURCES, find_source, load_sources
 from workflow.jobs.common import Job, run_job
-from workflow.jobs.shards import Item, Prepared, Suite, Tables, evaluate_suite, parser
+from workflow.jobs.shards import Prepared, Suite, Tables, evaluate_suite, in_batches, items_of, parser
 
 SAMPLES = "ruler/samples.parquet"
 TIMINGS = "ruler/timings.parquet"
@@ -33,6 +33,7 @@ SCHEMAS = {"rows": "ruler_samples", "timings": "timings", "arms": "arm_runs", "m
 
 def prepare(job: Job) -> Prepared:
     """Samples in the groups that are decoded as one batch, which the configuration alone decides."""
+    from ridgefill.evaluation.questions import require_hidden, ruler_questions
     from ridgefill.evaluation.ruler import RulerRun, evaluate_samples, item_name, together
     from ridgefill.evaluation.runs import require_arms
     from workflow.jobs.evaluate import load_bench
@@ -40,17 +41,23 @@ def prepare(job: Job) -> Prepared:
     experiment, bench = job.experiment, load_bench(job)
     run = RulerRun(
         bench.loaded, bench.arms, bench.fitted, bench.geometry, experiment.tail, experiment.window,
-        bench.seed_for, {**bench.labels, "source": experiment.suites.ruler.source},
+        bench.seed_for, {**bench.labels, "source": experiment.suites.ruler.source}, {arm.order for arm in bench.arms},
     )  # fmt: skip
     sources = text_set(job.root / experiment.suites.documents.manifest).sources
     made = make_samples(experiment.suites.ruler, job.texts, bench.loaded.tokenizer, sources)
     require_arms(run)
+    require_hidden(run.arms, ruler_questions(bench.loaded.tokenizer, made.samples))
 
-    def rows(group: list[RulerSample]) -> Tables:
-        results = evaluate_samples(run, group)
+    def rows(batch: RulerRun, group: list[RulerSample]) -> Tables:
+        results = evaluate_samples(batch, group)
         return {name: [row for one in results for row in getattr(one, name)] for name in TABLES}
 
-    items = [Item(item_name(group[0]), partial(rows, group), len(group)) for group in together(run, made.samples)]
+    batches = in_batches(run, run.arms, experiment.arms_together)
+    items = [
+        item
+        for group in together(batches[0], made.samples)
+        for item in items_of(item_name(group[0]), [partial(rows, batch, group) for batch in batches], len(group))
+    ]
     said = f"ruler: {len(made.samples)} samples under {len(bench.arms)} arms"
     return Prepared(items, said, {"ruler_files": json.dumps(made.files, sort_keys=True)})
 

@@ -10,10 +10,11 @@ import argparse
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from ridgefill.arms import Arm
 from ridgefill.evaluation.parts import Parts
 from ridgefill.files import write_text
 from ridgefill.progress import progress
@@ -23,8 +24,12 @@ from workflow.jobs import common
 from workflow.jobs.common import Job, job_from
 from workflow.jobs.opened import open_run, shard_of, shards_folder, whole_run
 
+if TYPE_CHECKING:
+    from ridgefill.evaluation.runs import Setup
+
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 One = TypeVar("One")
+Run = TypeVar("Run", bound="Setup")
 
 
 @dataclass(frozen=True)
@@ -49,9 +54,10 @@ class Share:
 
 @dataclass(frozen=True)
 class Item:
-    """What is finished at once, with one decode batch at most. name: of its file. size: how many of the suite's units.
+    """What is finished at once: one batch of arms on prompts of one length, with one decode batch at most.
 
-    make: its rows, by table; it must not depend on the items made before it.
+    name: of its file. make: its rows, by table; it must not depend on the items made before it. size: how many of the
+    suite's units, which count once for each batch of arms.
     """
 
     name: str
@@ -83,6 +89,19 @@ class Suite:
     schemas: Mapping[str, str]
     prepare: Callable[[Job], Prepared]
     reads: Callable[[Job], Sequence[Path]] = lambda _: ()
+
+
+def in_batches(run: Run, arms: Sequence[Arm], together: int | None) -> list[Run]:
+    """The same run with at most ``together`` of ``arms`` at a time, in order; with all of them at once for None."""
+    step = together or max(1, len(arms))
+    return [replace(run, arms=arms[first : first + step]) for first in range(0, len(arms), step)]
+
+
+def items_of(name: str, makes: Sequence[Callable[[], Tables]], size: int = 1) -> list[Item]:
+    """An item for each batch of arms; ``makes`` gives the rows of each."""
+    if len(makes) == 1:
+        return [Item(name, makes[0], size)]
+    return [Item(f"{name}-arms{number}", make, size) for number, make in enumerate(makes, start=1)]
 
 
 def parser(description: str) -> argparse.ArgumentParser:

@@ -4,61 +4,65 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ridgefill.errors import ConfigError
-from ridgefill.progress import progress
-from ridgefill.results import write_table
 from ridgefill.settings import RulerSuite
 from ridgefill.suite_settings import SECOND_QUESTION, TurnsSuite
 from ridgefill.suites.manifest import text_set
 from ridgefill.suites.turns import TASK, TurnSample, second_turn
 from workflow.jobs.agreement import suite_arms
-from workflow.jobs.common import Job, job_from, parser, run_job
+from workflow.jobs.common import Job, run_job
 from workflow.jobs.ruler import make_samples
+from workflow.jobs.shards import Prepared, Suite, Tables, evaluate_suite, in_batches, items_of, parser
+
+if TYPE_CHECKING:
+    from ridgefill.evaluation.ruler import RulerRun
 
 SAMPLES = "turns/samples.parquet"
 
 
-def work(arguments: argparse.Namespace) -> str:
-    """Ask twice about every sample; finished samples of an interrupted run are not computed again."""
-    job = job_from(arguments)
+def prepare(job: Job) -> Prepared:
+    """Each sample by itself: both of its questions."""
+    from ridgefill.evaluation.questions import require_hidden, ruler_questions
     from ridgefill.evaluation.ruler import RulerRun, item_name
     from ridgefill.evaluation.runs import require_arms
     from ridgefill.evaluation.turns import evaluate_turns
-    from workflow.jobs.evaluate import fitted_inputs, load_bench, open_parts
+    from workflow.jobs.evaluate import load_bench
 
-    experiment, suite = job.experiment, job.experiment.suites.turns
+    experiment, suite, bench = job.experiment, settings(job), load_bench(job)
+    arms = suite_arms(job, bench, suite.arms)
+    run = RulerRun(
+        bench.loaded, arms, bench.fitted, bench.geometry, experiment.tail, experiment.window,
+        bench.seed_for, {**bench.labels, "source": "ruler-style"}, {arm.order for arm in arms},
+    )  # fmt: skip
+    samples, files = make_turns(job, suite, bench.loaded.tokenizer, bench.seed_for("turns"))
+    require_arms(run)
+    require_hidden(arms, ruler_questions(bench.loaded.tokenizer, [sample.first for sample in samples]))
+
+    def rows(batch: RulerRun, sample: TurnSample) -> Tables:
+        return {"rows": evaluate_turns(batch, sample)}
+
+    batches = in_batches(run, arms, experiment.arms_together)
+    items = [
+        item
+        for sample in samples
+        for item in items_of(item_name(sample.first), [partial(rows, batch, sample) for batch in batches])
+    ]
+    said = f"turns: {len(samples)} samples under {len(arms)} arms"
+    return Prepared(items, said, {"ruler_files": json.dumps(files, sort_keys=True)})
+
+
+def settings(job: Job) -> TurnsSuite:
+    """The suite as the experiment has it. Raises ``ConfigError`` when it has none."""
+    suite = job.experiment.suites.turns
     if suite is None:
         raise ConfigError(f"experiment {job.name} has no suite turns; add suites.turns to its file")
-    inputs = fitted_inputs(job)
-    with job.attempt("turns", inputs) as attempt:
-        bench = load_bench(job)
-        run = RulerRun(
-            bench.loaded, suite_arms(job, bench, suite.arms), bench.fitted, bench.geometry, experiment.tail,
-            experiment.window, bench.seed_for, {**bench.labels, "source": "ruler-style"},
-        )  # fmt: skip
-        samples, files = make_turns(job, suite, bench.loaded.tokenizer, bench.seed_for("turns"))
-        parts = open_parts(job, "turns", inputs)
-        require_arms(run)
-        rows: list[dict[str, Any]] = []
-        with progress(len(samples), "turns", "samples") as bar:
-            for sample in samples:
-                item = item_name(sample.first)
-                done = parts.get(item)
-                if done is None:
-                    done = {"rows": evaluate_turns(run, sample)}
-                    parts.put(item, done)
-                rows += done["rows"]
-                bar.update(1)
-        metadata = {**job.metadata(attempt), "ruler_files": json.dumps(files, sort_keys=True)}
-        write_table(job.out / SAMPLES, "turn_samples", rows, metadata)
-        attempt.finish([SAMPLES], job.out, published=[SAMPLES])
-    shutil.rmtree(parts.folder, ignore_errors=True)
-    return f"turns: {len(samples)} samples under {len(run.arms)} arms"
+    return suite
 
 
 def make_turns(job: Job, suite: TurnsSuite, tokenizer: Any, seed: int) -> tuple[list[TurnSample], Mapping[str, Any]]:
@@ -80,6 +84,20 @@ def make_turns(job: Job, suite: TurnsSuite, tokenizer: Any, seed: int) -> tuple[
     made = make_samples(made_as, job.texts, tokenizer, sources)
     samples = [second_turn(replace(one, new_tokens=suite.new_tokens), seed) for one in made.samples]
     return samples, made.files
+
+
+def reads(job: Job) -> list[Path]:
+    """No further files. Raises ``ConfigError`` for an experiment without the suite, before anything begins."""
+    settings(job)
+    return []
+
+
+SUITE = Suite("turns", "samples", {"rows": SAMPLES}, {"rows": "turn_samples"}, prepare, reads)
+
+
+def work(arguments: argparse.Namespace) -> str:
+    """Ask twice about every sample, or a shard's share; finished samples of an interrupted run are not asked again."""
+    return evaluate_suite(SUITE, arguments)
 
 
 def main() -> int:

@@ -12,6 +12,9 @@ rule longbench_v1:
         users=asked(
             lambda wildcards: PLAN.user_files(wildcards.experiment, "longbench_v1")
         ),
+        shards=asked(
+            lambda wildcards: PLAN.shard_files(wildcards.experiment, "longbench_v1")
+        ),
     output:
         samples="results/{experiment}/longbench_v1/samples.parquet",
     log:
@@ -34,6 +37,7 @@ rule longbench_v1:
                 wildcards.experiment,
                 "suites",
                 "arms",
+                "arms_together",
                 "curve",
                 "tail",
                 "rows_share",
@@ -62,6 +66,9 @@ rule longbench_v2:
         users=asked(
             lambda wildcards: PLAN.user_files(wildcards.experiment, "longbench_v2")
         ),
+        shards=asked(
+            lambda wildcards: PLAN.shard_files(wildcards.experiment, "longbench_v2")
+        ),
     output:
         samples="results/{experiment}/longbench_v2/samples.parquet",
     log:
@@ -84,6 +91,7 @@ rule longbench_v2:
                 wildcards.experiment,
                 "suites",
                 "arms",
+                "arms_together",
                 "curve",
                 "tail",
                 "rows_share",

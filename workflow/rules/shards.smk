@@ -16,6 +16,9 @@ rule open_attempt:
         model=asked(lambda wildcards: PLAN.model_file(wildcards.experiment)),
         maps="results/{experiment}/maps/SHA256SUMS",
         fitted=asked(lambda wildcards: PLAN.fitted_files(wildcards.experiment)),
+        texts=asked(
+            lambda wildcards: PLAN.suite_texts(wildcards.experiment, wildcards.suite)
+        ),
     output:
         attempt=temp("results/{experiment}/{suite}/shards/attempt.json"),
     log:
@@ -38,6 +41,7 @@ rule open_attempt:
                 wildcards.experiment,
                 "suites",
                 "arms",
+                "arms_together",
                 "curve",
                 "tail",
                 "rows_share",
@@ -65,6 +69,9 @@ rule shard:
         model=asked(lambda wildcards: PLAN.model_file(wildcards.experiment)),
         maps="results/{experiment}/maps/SHA256SUMS",
         fitted=asked(lambda wildcards: PLAN.fitted_files(wildcards.experiment)),
+        texts=asked(
+            lambda wildcards: PLAN.suite_texts(wildcards.experiment, wildcards.suite)
+        ),
     output:
         done=temp("results/{experiment}/{suite}/shards/{shard}-of-{shards}.json"),
     log:
@@ -87,6 +94,7 @@ rule shard:
                 wildcards.experiment,
                 "suites",
                 "arms",
+                "arms_together",
                 "curve",
                 "tail",
                 "rows_share",

@@ -10,6 +10,9 @@ rule agreement:
         maps="results/{experiment}/maps/SHA256SUMS",
         fitted=asked(lambda wildcards: PLAN.fitted_files(wildcards.experiment)),
         texts=asked(lambda wildcards: PLAN.text_files(wildcards.experiment)),
+        shards=asked(
+            lambda wildcards: PLAN.shard_files(wildcards.experiment, "agreement")
+        ),
     output:
         documents="results/{experiment}/agreement/documents.parquet",
         tokens="results/{experiment}/agreement/tokens.parquet",
@@ -30,7 +33,13 @@ rule agreement:
         code=PLAN.code("agreement"),
         settings=asked(
             lambda wildcards: PLAN.settings(
-                wildcards.experiment, "suites", "arms", "tail", "rows_share", "window"
+                wildcards.experiment,
+                "suites",
+                "arms",
+                "arms_together",
+                "tail",
+                "rows_share",
+                "window",
             )
         ),
         folder=asked(lambda wildcards: PLAN.model_folder(wildcards.experiment)),
@@ -53,6 +62,7 @@ rule turns:
         maps="results/{experiment}/maps/SHA256SUMS",
         fitted=asked(lambda wildcards: PLAN.fitted_files(wildcards.experiment)),
         texts=asked(lambda wildcards: PLAN.text_files(wildcards.experiment)),
+        shards=asked(lambda wildcards: PLAN.shard_files(wildcards.experiment, "turns")),
     output:
         samples="results/{experiment}/turns/samples.parquet",
     log:
@@ -72,7 +82,13 @@ rule turns:
         code=PLAN.code("turns"),
         settings=asked(
             lambda wildcards: PLAN.settings(
-                wildcards.experiment, "suites", "arms", "tail", "rows_share", "window"
+                wildcards.experiment,
+                "suites",
+                "arms",
+                "arms_together",
+                "tail",
+                "rows_share",
+                "window",
             )
         ),
         folder=asked(lambda wildcards: PLAN.model_folder(wildcards.experiment)),
