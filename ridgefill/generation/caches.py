@@ -39,7 +39,7 @@ def unusable(cache: Cache, config: Any) -> str | None:
 
 
 def hand_over(caches: Sequence[RowCache], prompts: Prompts, cache: Cache, *, axes: int = 1, kept: int = 1) -> None:
-    """Put prompts into an empty stock cache: ``caches`` has one for each batch entry.
+    """Put prompts into an empty stock cache: ``caches`` has one for each batch entry, and may be empty afterwards.
 
     Columns before an entry's first token are zeros, which its attention mask hides. axes: how often the model numbers
     a row. kept: rows whose logits were asked for; all but one of them may be taken out again, so a window layer that
@@ -57,6 +57,8 @@ def hand_over(caches: Sequence[RowCache], prompts: Prompts, cache: Cache, *, axe
         raw = merged.indexed[layer]
         if raw is not None:
             cache.update_indexer(_left_padded(raw, columns), layer)
+        # The stock cache has a copy by now; keeping ours too would double the memory of a long prompt.
+        merged.keys[layer] = merged.values[layer] = merged.indexed[layer] = None
     indexed = next((layer for layer in cache.layers if isinstance(layer, DynamicIndexedLayer)), None)
     if indexed is not None:  # the first such layer keeps the positions for all of them
         indexed.indexer_position_ids = prompts.positions.expand(axes, -1, -1)

@@ -14,6 +14,9 @@ from ridgefill.models.base import Adapter, Rows, causal_mask, view
 from ridgefill.models.cache import RowCache
 from ridgefill.models.kva_rows import write_kva
 
+WRITTEN_AT_ONCE = 512
+"""Filled rows whose norms, projections and rotations are made together: few enough to stay in a core's cache."""
+
 
 class AttentionAdapter(Adapter):
     """Wraps a stock causal language model; whole layers run the stock modules, so exact rows are stock rows.
@@ -38,6 +41,7 @@ class AttentionAdapter(Adapter):
         self.head_dim = int(getattr(config, "head_dim", None) or self.hidden // config.num_attention_heads)
         self.heads = int(config.num_attention_heads)
         self.kv_heads = int(config.num_key_value_heads)
+        self.groups = self.heads // self.kv_heads
         self.kinds = tuple(getattr(config, "layer_types", None) or ["full_attention"] * self.layers)
         sliding = "sliding_attention" in self.kinds
         self.windows: Mapping[str, int] = {"sliding_attention": int(config.sliding_window)} if sliding else {}
@@ -83,8 +87,9 @@ class AttentionAdapter(Adapter):
             turn = rows.rotary[self.kinds[layer]]
             write_kva(self.kva, layer, block_input, rows, cache, lambda part: self.rotate(part, turn), self._projected)
             return
-        written = self.writes(layer, block_input)
-        self._store(layer, written["key"], written["value"], rows, cache)
+        for part, some in rows.blocks(WRITTEN_AT_ONCE):
+            written = self.writes(layer, block_input[:, part])
+            self._store(layer, written["key"], written["value"], some, cache)
 
     def writes(self, layer: int, block_input: Tensor) -> dict[str, Tensor]:
         """See ``Adapter.writes``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -14,6 +14,7 @@ from torch import Tensor
 from ridgefill.errors import ConfigError
 from ridgefill.models.cache import RowCache, RowIndex, RowView
 from ridgefill.models.kva import KVA_FILE, KvaHeads
+from ridgefill.models.visible import VisibleKeys
 
 LINEAR = "linear_attention"
 """Kind of a recurrent layer, as transformers names it; every other kind keeps keys and values by position."""
@@ -38,6 +39,18 @@ class Rows:
     mask: Mapping[str, Tensor | None]
     ids: Tensor | None = None
 
+    def blocks(self, count: int) -> Iterator[tuple[slice, Rows]]:
+        """The same rows, at most ``count`` at a time, to be written and not to look: which of them, and the rows."""
+        total = int(self.positions.numel())
+        for begin in range(0, total, count):
+            part = slice(begin, min(begin + count, total))
+            index: RowIndex = self.positions[part]
+            if isinstance(self.index, slice):
+                index = slice(self.index.start + part.start, self.index.start + part.stop)
+            rotary = {kind: (cos[:, part], sin[:, part]) for kind, (cos, sin) in self.rotary.items()}
+            none = dict.fromkeys(self.mask)
+            yield part, Rows(self.positions[part], index, self.stop, rotary, self.begin, none)
+
 
 class Adapter(ABC):
     """One architecture; tensors are ``[B, rows, features]``.
@@ -46,8 +59,8 @@ class Adapter(ABC):
     maps predict, the **block input** (the layer input itself but for hyper-connections). kinds: each layer's kind.
     windows: kind -> how many positions a row sees, itself included, for kinds that do not see them all.
     first_split: lowest split the architecture allows; split_reason: why, for the error message. position_axes: how
-    often the stock model numbers a row, of text the same on each axis. kva: trained heads that filled rows are written
-    from instead of predicted block inputs (``filling``).
+    often the stock model numbers a row, of text the same on each axis. groups: query heads that share a key-value head.
+    kva: trained heads that filled rows are written from instead of predicted block inputs (``filling``).
     """
 
     layers: int
@@ -58,6 +71,7 @@ class Adapter(ABC):
     first_split: int = 1
     split_reason: str = ""
     position_axes: int = 1
+    groups: int = 1
     kva: KvaHeads | None = None
     device: torch.device
     dtype: torch.dtype
@@ -197,8 +211,14 @@ class Adapter(ABC):
             begin[kind] = start if window is None else max(start, first - window + 1)
             mask[kind] = None
             if attend and kind != LINEAR and not self._plain(kind, contiguous and first == start, count):
-                mask[kind] = causal_mask(positions, begin[kind], last + 1, window)
+                mask[kind] = self._visible(positions, begin[kind], last + 1, window, contiguous)
         return Rows(positions, index, last + 1, self.rotary(positions), begin, mask, ids)
+
+    def _visible(self, positions: Tensor, begin: int, stop: int, window: int | None, contiguous: bool) -> Tensor:
+        """The rows' mask over the keys ``begin .. stop``; what lies before the first row all see, if no window ends."""
+        first = int(positions[0])
+        before = first - begin if window is None or stop - begin <= window else 0
+        return VisibleKeys.of(causal_mask(positions, begin, stop, window), before, contiguous, self.groups)
 
     def _plain(self, kind: str, from_start: bool, count: int) -> bool:
         """Whether rows need no written mask: all that came before is visible, or they see only themselves."""

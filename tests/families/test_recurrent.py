@@ -18,6 +18,7 @@ from ridgefill.decode import decode_greedy
 from ridgefill.errors import MapError, NumericsError
 from ridgefill.fill import predictor, run_late
 from ridgefill.mapfiles.match import require_match
+from ridgefill.models import visible
 from ridgefill.models.base import LINEAR, view
 from ridgefill.models.wrap import adapter_for
 from ridgefill.passes import run_exact, run_lower
@@ -63,9 +64,14 @@ def test_exact_rows_feed_a_state_among_the_others_not_after_them(hybrid, prompt,
 
 @pytest.mark.parametrize(("tokens", "step"), [(20, 1), (41, 2), (65, 7), (65, 64), (130, 65)])
 def test_a_prefill_in_chunks_is_the_stock_model_over_its_own_cache_bit_for_bit(
-    hybrid, prompt, stored_by_stock, tokens, step
+    hybrid, prompt, stored_by_stock, monkeypatch, tokens, step
 ):
-    """Consecutive calls of ``run_layer`` carry keys, values and states as stock forward calls do."""
+    """Consecutive calls of ``run_layer`` carry keys, values and states as stock forward calls do.
+
+    Attention takes its whole mask here, as the stock model's does; that parting it changes nothing but the rounding
+    is what tests/core/test_visible.py and the next test are about.
+    """
+    monkeypatch.setattr(visible, "_parted", lambda *_: False)
     ids, cache, kept = prompt(tokens), hybrid.new_cache(tokens), None
     for begin in range(0, tokens, step):
         part = ids[:, begin : begin + step]
