@@ -8,7 +8,7 @@ import torch
 
 from ridgefill.errors import ConfigError, TextError
 from ridgefill.models.base import Adapter
-from ridgefill.moments import Moments, chunk_moments, merge
+from ridgefill.moments import Chunk, Moments, stream_moments
 from ridgefill.passes import run_exact
 
 Progress = Callable[[int], None]
@@ -73,16 +73,19 @@ def capture(
         )
     for split in splits:
         adapter.require_split(split)
-    total: Moments | None = None
+    chunks = _chunks(adapter, texts, splits, stride, progress)
+    return stream_moments(chunks, splits, adapter.layers)
+
+
+def _chunks(
+    adapter: Adapter, texts: Iterable[list[int]], splits: Sequence[int], stride: int, progress: Progress
+) -> Iterator[Chunk]:
+    """What every piece of text leaves at the layers from the first split on."""
     for piece in texts:
         with torch.inference_mode():
             done = run_exact(adapter, torch.tensor([piece]), keep=range(min(splits), adapter.layers))
             kept = {layer: x[:, ::stride] for layer, x in done.inputs.items()}
             inputs = {layer: adapter.block_input(layer, x)[0] for layer, x in kept.items()}
             states = None if adapter.width == adapter.hidden else {split: kept[split][0] for split in splits}
-            part = chunk_moments(inputs, splits, adapter.layers, states)
-        total = part if total is None else merge(total, part)
+        yield inputs, states
         progress(len(piece))
-    if total is None:
-        raise TextError("the capture was given no text; expected at least one piece")
-    return total

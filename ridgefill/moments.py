@@ -1,14 +1,15 @@
 """Streamed first and second moments of block inputs: activations are reduced chunk by chunk and never stored.
 
-Each chunk is centred on its own mean before its products are formed in the activations' own precision, and
-chunks are merged in fp64. On data with massive channels this keeps six digits where subtracting the mean
-afterwards loses the first (METHOD section 2).
+Each chunk is centred on its own mean before its products are formed in fp32, and what chunks add up to is kept in
+fp64. On data with massive channels this keeps six digits where subtracting the mean afterwards loses the first
+(METHOD section 2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 
 import torch
@@ -16,8 +17,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ridgefill.errors import NumericsError, ResultsError
+from ridgefill.errors import ResultsError, TextError
 from ridgefill.files import replacing
+from ridgefill.moment_sums import Columns, MomentSums
+
+Chunk = tuple[Mapping[int, Tensor], Mapping[int, Tensor] | None]
+"""Block inputs by layer, and split states by split where those are not block inputs."""
 
 
 @dataclass(frozen=True)
@@ -59,36 +64,57 @@ def chunk_moments(
     width]`` by split, where the split state is not the split layer's block input. Raises ``NumericsError`` when an
     input holds a NaN or infinity.
     """
-    mean, centred, scatter = {}, {}, {}
-    for layer in range(min(splits), layers):
-        mean[layer], centred[layer] = _centred(inputs[layer], layer)
-        scatter[layer] = centred[layer].double().square().sum()
-    state_mean, state = {}, centred
-    if states is not None:
-        pairs = {split: _centred(states[split], split) for split in sorted(splits)}
-        state_mean = {split: pair[0] for split, pair in pairs.items()}
-        state = {split: pair[1] for split, pair in pairs.items()}
-    gram = {split: (state[split].T @ state[split]).double() for split in splits}
-    cross = {}
-    for split in splits:
-        first = split + 1 if states is None else split
-        later = [centred[layer] for layer in range(first, layers)] or [centred[split][:, :0]]
-        cross[split] = (state[split].T @ torch.cat(later, dim=1)).double()
-    rows = int(inputs[min(splits)].shape[0])
-    return Moments(layers, tuple(sorted(splits)), rows, mean, scatter, gram, cross, state_mean)
+    return stream_moments([(inputs, states)], splits, layers)
 
 
-def _centred(activations: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-    """Mean (fp64 ``[d]``) of ``[rows, d]``, and what is left without it, fp32."""
-    x = activations.float()
-    if not bool(torch.isfinite(x).all()):
-        raise NumericsError(
-            f"the input of layer {layer} holds values that are not finite; expected none. Check the model "
-            "files' checksums, or capture with dtype=float32."
-        )
-    mean = x.double().mean(0)
-    # Subtracted in fp64: an fp32 mean of a massive channel is off by more than the merge forgives.
-    return mean, (x.double() - mean).float()
+def stream_moments(chunks: Iterable[Chunk], splits: Sequence[int], layers: int) -> Moments:
+    """Moments of all chunks together: what ``chunk_moments`` of each, merged, gives, with far less memory traffic.
+
+    chunks: inputs and states as ``chunk_moments`` takes them, one chunk at a time; none is kept. Raises
+    ``NumericsError`` for values that are not finite and ``TextError`` for no chunk at all.
+    """
+    splits = tuple(sorted(splits))
+    sums = None
+    for inputs, states in chunks:
+        stated = [] if states is None else [states[split] for split in splits]
+        values = stated + [inputs[layer] for layer in range(splits[0], layers)]
+        if sums is None:
+            labels = [*splits[: len(stated)], *range(splits[0], layers)]
+            widths = [x.shape[1] for x in values]
+            products = _products(splits, widths, len(stated))
+            sums = MomentSums(labels, widths, len(stated), products, values[0].device)
+        sums.add(values)
+    if sums is None:
+        raise TextError("the capture was given no text; expected at least one piece")
+    sums.finish()
+    return _finished(sums, splits, layers)
+
+
+def _products(splits: Sequence[int], widths: Sequence[int], stated: int) -> list[Columns]:
+    """Columns of every split's Gram matrix, then of every split's cross-moments. stated: states before the inputs."""
+    ends = [0, *accumulate(widths)]
+    places = [place if stated else split - splits[0] for place, split in enumerate(splits)]
+    states = [slice(ends[place], ends[place + 1]) for place in places]
+    # Where the state is the split layer's input, the Gram matrix is that layer's cross-moment.
+    firsts = [stated + split - splits[0] + (not stated) for split in splits]
+    later = [slice(ends[first], ends[-1]) for first in firsts]
+    return [*zip(states, states, strict=True), *zip(states, later, strict=True)]
+
+
+def _finished(sums: MomentSums, splits: tuple[int, ...], layers: int) -> Moments:
+    stated = len(sums.blocks) - (layers - splits[0])
+    means = [sums.mean[block] for block in sums.blocks]
+    late = range(splits[0], layers)
+    return Moments(
+        layers,
+        splits,
+        sums.rows,
+        dict(zip(late, means[stated:], strict=True)),
+        dict(zip(late, sums.scatter, strict=True)),
+        dict(zip(splits, sums.totals[: len(splits)], strict=True)),
+        dict(zip(splits, sums.totals[len(splits) :], strict=True)),
+        dict(zip(splits, means[:stated], strict=False)),
+    )
 
 
 def merge(a: Moments, b: Moments) -> Moments:

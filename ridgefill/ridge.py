@@ -17,8 +17,9 @@ from ridgefill.moments import Moments
 class Factorised:
     """One eigendecomposition of a split's Gram matrix, shared by every late layer and every ``lam``.
 
-    values: fp64 ``[width]`` ascending. vectors: fp64 ``[width, width]``. projected: fp64 ``[width, n * hidden]``, the
-    cross-moments in the eigenbasis.
+    values: fp64 ``[width]`` ascending. vectors: fp64 ``[width, width]``. projected: fp32 ``[width, n * hidden]``, the
+    cross-moments in the eigenbasis: computed in fp64, as small ones are what is left of large ones, then rounded one by
+    one.
     """
 
     moments: Moments
@@ -61,31 +62,30 @@ def factorise(moments: Moments, split: int) -> Factorised:
             f"the Gram matrix of split {split} is singular: its smallest eigenvalue is {float(values[0]):.3g} where "
             f"more than {floor:.3g} is needed. Capture on more varied text, or check for a constant channel."
         )
-    return Factorised(moments, split, values, vectors, vectors.T @ moments.cross[split])
+    return Factorised(moments, split, values, vectors, (vectors.T @ moments.cross[split]).float())
 
 
 def solve(factors: Factorised, lam: float, *, mapped_split_layer: bool = True) -> RidgeMaps:
-    """Ridge maps of every late layer for one ``lam``, fp64 arithmetic, fp32 weights.
+    """Ridge maps of every late layer for one ``lam``, fp32.
 
     ``A_l^T = (G + alpha I)^-1 C_l``, ``b_l = mean_l - A_l mean_S``. The split layer's own map is included, as published
     map files hold one map per late layer; where the state is its block input, its cross-moment is the Gram matrix.
+    An offset belongs to the weights as they are rounded, so that mean states give mean inputs to the last digits.
     """
     moments, split = factors.moments, factors.split
     damped = 1.0 / (factors.values + factors.alpha(lam))
-    transposed = factors.vectors @ (damped[:, None] * factors.projected)
+    # The eigenvectors are orthonormal: a product with them in fp32 loses no more than its result's own rounding.
+    scaled = (factors.vectors * damped).float().T
     width = moments.mean[split].numel()
     weights: dict[int, Tensor] = {}
     if mapped_split_layer and not moments.state_mean:
-        weights[split] = (factors.vectors * (factors.values * damped)) @ factors.vectors.T
+        weights[split] = (factors.vectors * factors.values).float() @ scaled
     for place, layer in enumerate(moments.targets(split)):
         if layer > split or mapped_split_layer:
-            weights[layer] = transposed[:, place * width : (place + 1) * width].T
-    biases = {layer: moments.mean[layer] - weight @ moments.mean_state(split) for layer, weight in weights.items()}
-    return RidgeMaps(
-        split,
-        {layer: weight.float().contiguous() for layer, weight in weights.items()},
-        {layer: bias.float() for layer, bias in biases.items()},
-    )
+            weights[layer] = factors.projected[:, place * width : (place + 1) * width].T @ scaled
+    mean = moments.mean_state(split)
+    biases = {layer: (moments.mean[layer] - weight.double() @ mean).float() for layer, weight in weights.items()}
+    return RidgeMaps(split, weights, biases)
 
 
 def residual_shares(factors: Factorised, lam: float) -> dict[int, float]:
@@ -96,7 +96,7 @@ def residual_shares(factors: Factorised, lam: float) -> dict[int, float]:
     moments = factors.moments
     alpha = factors.alpha(lam)
     gain = (factors.values + 2 * alpha) / (factors.values + alpha).square()
-    explained = (gain[:, None] * factors.projected.square()).sum(0)
+    explained = gain @ factors.projected.double().square()
     width = moments.mean[factors.split].numel()
     shares = {}
     for place, layer in enumerate(moments.targets(factors.split)):

@@ -126,7 +126,7 @@ def _projected(factors: Factorised) -> Iterator[tuple[int, Tensor]]:
     if factors.split not in moments.targets(factors.split):
         yield factors.split, _projected_gram(factors)
     for place, layer in enumerate(moments.targets(factors.split)):
-        yield layer, factors.projected[:, place * hidden : (place + 1) * hidden]
+        yield layer, factors.projected[:, place * hidden : (place + 1) * hidden].double()
 
 
 def _projected_gram(factors: Factorised) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -99,48 +98,56 @@ def interval_ends(
     if method not in ("bca", "percentile"):
         raise NumericsError(f"an interval by {method!r} was asked for; expected 'bca' or 'percentile'")
     keys = keys_of(strata, items.shape[1])
-    groups = groups_of(keys)
-    spreads = [deviations(row, groups) for row in items]
-    varied = [place for place, spread in enumerate(spreads) if spread.any()]
+    spreads = deviations(items, groups_of(keys))
+    (varied,) = np.nonzero(spreads.any(axis=1))
     ends: list[tuple[float, ...] | None] = [None] * len(items)
-    if not varied:
+    if not varied.size:
         return ends
-    for place, means in zip(varied, resampled_means(items[varied], keys, resamples, seed), strict=True):
+    resampled = resampled_means(items[varied], keys, resamples, seed)
+    resampled.sort(axis=1)
+    for place, means in zip(varied.tolist(), resampled, strict=True):
         row = items[place]
         at = levels
         if method == "bca":
             tie = TIE_TOLERANCE * float(np.abs(row).max())
-            at = bca_levels(means, math.fsum(row) / row.size, tie, acceleration(spreads[place]), levels)
+            at = bca_levels(means, float(row.mean()), tie, acceleration(spreads[place]), levels)
         ends[place] = quantiles(means, at)
     return ends
 
 
 def bca_levels(
-    resampled: Floats, estimate: float, tie: float, accelerated: float, levels: Sequence[float]
+    ordered: Floats, estimate: float, tie: float, accelerated: float, levels: Sequence[float]
 ) -> list[float]:
-    """Efron's levels: where to read the bootstrap distribution ``[resamples]`` instead of at ``levels``.
+    """Efron's levels: where to read the sorted bootstrap distribution ``[resamples]`` instead of at ``levels``.
 
     A resampled value within ``tie`` of the estimate counts as half below it. ``accelerated`` is the acceleration.
     """
-    shift = resampled - estimate
-    size = resampled.size
-    below = (np.count_nonzero(shift < -tie) + 0.5 * np.count_nonzero(np.abs(shift) <= tie)) / size
-    half = 0.5 / size
+    shift = ordered - estimate
+    less, not_more = shift.searchsorted(-tie, "left"), shift.searchsorted(tie, "right")
+    below = 0.5 * float(less + not_more) / shift.size
+    half = 0.5 / shift.size
     bias = _NORMAL.inv_cdf(min(max(below, half), 1.0 - half))
     return [_adjusted(level, bias, accelerated) for level in levels]
 
 
-def quantiles(resampled: Floats, levels: Sequence[float]) -> tuple[float, ...]:
-    """Quantiles of the bootstrap distribution, to the decimals that results keep."""
-    return tuple(round(float(value), RESULT_DECIMALS) for value in np.quantile(resampled, levels))
+def quantiles(ordered: Floats, levels: Sequence[float]) -> tuple[float, ...]:
+    """Quantiles of the sorted bootstrap distribution, to the decimals that results keep."""
+    return tuple(round(_between(ordered, level * (ordered.size - 1)), RESULT_DECIMALS) for level in levels)
+
+
+def _between(ordered: Floats, place: float) -> float:
+    """The value at a place that may lie between two, in proportion; reckoned from the nearer, as numpy does."""
+    below = min(int(place), ordered.size - 2) if ordered.size > 1 else 0
+    low, high = float(ordered[below]), float(ordered[min(below + 1, ordered.size - 1)])
+    part = place - below
+    return low + (high - low) * part if part < 0.5 else high - (high - low) * (1.0 - part)
 
 
 def acceleration(influence: Floats) -> float:
     """The skewness of the items' influences ``[n]`` over six; for a mean these are the deviations within strata."""
     scaled = influence / np.abs(influence).max()
-    cubes = math.fsum(scaled**3)
-    squares = math.fsum(scaled**2)
-    return float(cubes / (6.0 * squares**1.5))
+    squared = scaled * scaled
+    return float((squared * scaled).sum() / (6.0 * squared.sum() ** 1.5))
 
 
 def _adjusted(level: float, bias: float, accelerated: float) -> float:

@@ -100,7 +100,7 @@ def share_intervals(
     found = []
     for row, top in zip(rows, tops, strict=True):
         estimate = loss_removed(math.fsum(row) / n, total) or 0.0
-        shares = 1.0 - top[kept] / bottom[kept]
+        shares = np.sort(1.0 - top[kept] / bottom[kept])
         ends, status = ((None, None), "too_few") if few else _ends(row, base, groups, shares, estimate)
         found.append(Share(round(estimate, RESULT_DECIMALS), *ends, n, undefined, status))
     return tuple(found)
@@ -110,9 +110,9 @@ _Ends = tuple[tuple[float | None, float | None], Literal["ok", "constant", "too_
 
 
 def _ends(row: Floats, base: Floats, groups: Groups, shares: Floats, estimate: float) -> _Ends:
-    """The two ends and the status, of a share that may have an interval."""
+    """The two ends and the status, of a share that may have an interval; ``shares`` of the resamples, sorted."""
     total = math.fsum(base) / base.size
-    left, whole = deviations(row, groups), deviations(base, groups)
+    left, whole = deviations(np.vstack([row, base]), groups)
     reach = float(np.abs(row).max() + abs(1.0 - estimate) * np.abs(base).max())
     if np.abs(left - (1.0 - estimate) * whole).max() <= TIE_TOLERANCE * reach:
         rounded = round(estimate, RESULT_DECIMALS)

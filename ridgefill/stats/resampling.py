@@ -37,31 +37,39 @@ def count_matrix(strata: tuple[Any, ...], resamples: int, seed: int) -> NDArray[
     if resamples < 1:
         raise NumericsError(f"{resamples} bootstrap resamples were asked for; expected at least 1")
     rng = np.random.default_rng(seed)
-    counts = np.zeros((resamples, len(strata)), dtype=np.uint32)
-    offsets = np.arange(resamples)[:, np.newaxis]
-    for members in groups_of(strata):
-        size = members.size
-        drawn = rng.integers(0, size, size=(resamples, size)) + offsets * size
+    groups = groups_of(strata)
+    # Strata side by side, and their columns put in the items' order at once: writing them there one by one is slow.
+    tallies = np.empty((resamples, len(strata)), dtype=np.uint32)
+    begin = 0
+    for size in (members.size for members in groups):
+        drawn = rng.integers(0, size, size=(resamples, size))
+        drawn += np.arange(0, resamples * size, size)[:, np.newaxis]
         tally = np.bincount(drawn.ravel(), minlength=resamples * size)
-        counts[:, members] = tally.reshape(resamples, size)
+        tallies[:, begin : begin + size] = tally.reshape(resamples, size)
+        begin += size
+    counts = tallies.take(np.argsort(np.concatenate(groups)), axis=1)
     counts.setflags(write=False)
     return counts
 
 
 def resampled_means(items: Floats, keys: tuple[Any, ...], resamples: int, seed: int) -> Floats:
-    """Means of the resamples ``[k, resamples]`` of items ``[k, n]``, for all ``k`` in two matrix products.
+    """Means of the resamples ``[k, resamples]`` of items ``[k, n]``, for all ``k`` in one matrix product.
 
-    The products are of whole numbers below 2^53 and so exact: a row's means depend neither on the other rows nor
+    The product is of whole numbers below 2^53 and so exact: a row's means depend neither on the other rows nor
     on the order in which a BLAS adds. Each mean is off by at most half a unit in the last of 53 bits of the row's
     largest item, and two roundings.
     """
-    counts = count_matrix(keys, resamples, seed).astype(np.float64).T
+    counts = count_matrix(keys, resamples, seed).astype(np.float64)
     exponents = np.frexp(np.abs(items).max(axis=1, keepdims=True))[1]
     whole = np.rint(np.ldexp(items, _BITS - exponents))
     high = np.floor(np.ldexp(whole, -_LOW_BITS))
     low = whole - np.ldexp(high, _LOW_BITS)
-    sums = np.ldexp(high @ counts, _LOW_BITS) + low @ counts
-    means: Floats = np.ldexp(sums, exponents - _BITS) / items.shape[1]
+    sums = np.concatenate([high, low]) @ counts.T
+    means: Floats = sums[: len(items)]
+    means *= 2.0**_LOW_BITS
+    means += sums[len(items) :]
+    means *= np.ldexp(1.0, exponents - _BITS)
+    means /= items.shape[1]
     return means
 
 
@@ -74,12 +82,12 @@ def groups_of(keys: Sequence[Any]) -> Groups:
 
 
 def deviations(items: Floats, groups: Groups) -> Floats:
-    """Each of the items ``[n]`` minus its stratum's mean; exactly zero where the stratum is constant."""
+    """Items ``[k, n]`` minus their row's mean in their stratum; exactly zero where that stratum is constant."""
     spread = np.zeros_like(items)
     for members in groups:
-        group = items[members]
-        if group.min() < group.max():
-            spread[members] = group - math.fsum(group) / group.size
+        group = items.take(members, axis=1)
+        varies = group.min(axis=1, keepdims=True) < group.max(axis=1, keepdims=True)
+        spread[:, members] = np.where(varies, group - group.mean(axis=1, keepdims=True), 0.0)
     return spread
 
 
@@ -95,7 +103,7 @@ def keys_of(strata: Strata, n: int) -> tuple[Any, ...]:
 
 def mean(items: Floats) -> float:
     """The mean of ``[n]`` items, independent of their order, to the decimals that results keep."""
-    return round(math.fsum(items) / items.size, RESULT_DECIMALS)
+    return round(math.fsum(items.tolist()) / items.size, RESULT_DECIMALS)
 
 
 def differences(a: ArrayLike, b: ArrayLike) -> Floats:
