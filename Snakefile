@@ -44,6 +44,7 @@ for target in sys.argv[1:]:
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/models.smk"
+include: "workflow/rules/hybrid.smk"
 include: "workflow/rules/texts.smk"
 include: "workflow/rules/capture.smk"
 include: "workflow/rules/fit.smk"
