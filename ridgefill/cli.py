@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from ridgefill import __version__
-from ridgefill.commands import fit, generate, macs, maps, paper, suites
+from ridgefill.commands import bench, fit, generate, macs, maps, paper, suites, tune
 from ridgefill.errors import RidgeFillError
 
 
@@ -22,12 +22,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"ridgefill {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     macs.add(commands)
+    bench.add(commands)
     _recompute_parser(commands)
     fit.add(commands)
     generate.add(commands)
     maps.add(commands)
     paper.add(commands)
     suites.add(commands)
+    tune.add(commands)
     return parser
 
 

@@ -30,7 +30,8 @@ ORDER = [
     ("ridgefill.provider", "ridgefill.long_table"),
     ("ridgefill.tables", "ridgefill.paper"),
     ("ridgefill.mapfiles", "ridgefill.modelcard"),
-    ("ridgefill.models", "ridgefill.maps", "ridgefill.moments"),
+    ("ridgefill.models", "ridgefill.maps", "ridgefill.moments", "ridgefill.moment_sums"),
+    ("ridgefill.hybrid",),
     ("ridgefill.ranking",),
     ("ridgefill.passes", "ridgefill.ridge", "ridgefill.ridge_options", "ridgefill.low_rank_files"),
     ("ridgefill.amend", "ridgefill.corrections", "ridgefill.splices"),
@@ -39,6 +40,8 @@ ORDER = [
     ("ridgefill.evaluation",),
     ("ridgefill.generation", "ridgefill.pretrained"),
     ("ridgefill.fitting", "ridgefill.lm_eval_model"),
+    ("ridgefill.tuning",),
+    ("ridgefill.bench",),
     ("ridgefill.commands",),
     ("ridgefill.cli",),
 ]
@@ -58,6 +61,11 @@ LIGHT = [
         "protected", "question", "special", "tokens",
     )),
     "ridgefill.paper",
+    *(f"ridgefill.tuning.{name}" for name in (
+        "candidates", "confirm", "figure", "front", "material", "pinned", "report", "search",
+        "settings", "store",
+    )),
+    *(f"ridgefill.hybrid.{name}" for name in ("language", "settings", "words")),
 ]  # fmt: skip
 
 

@@ -1,0 +1,76 @@
+"""Every family of benchmark rows, by name, in the order in which they are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import nan
+from pathlib import Path
+
+from ridgefill.bench import arms_cost, fitting, moments, prefill, recomputing, rivals, searched, statistics
+from ridgefill.bench.row import Row
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a benchmark finds what it measures. root: the checkout. model, maps: folders of the model whose prefill is
+    timed. gguf: the file the model came in, for the engines that read one. results: published experiments.
+    tuned: folders that ``ridgefill tune`` filled, by model."""
+
+    root: Path
+    model: Path
+    maps: Path
+    gguf: Path | None
+    results: Path
+    tuned: Path
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How to measure. lengths: prompt tokens of the speed rows. device: where the model's rows run."""
+
+    repeats: int = 5
+    threads: int = 2
+    lengths: Sequence[int] = (2048, 4096, 8192)
+    device: str = "cpu"
+
+
+TUNED = ("smollm2-135m-instruct", "gemma3-270m")
+Family = Callable[[Places, Wish], Iterator[Row]]
+
+
+def _prefill(part: str) -> Family:
+    def measured(places: Places, wish: Wish) -> Iterator[Row]:
+        settings = prefill.PrefillSettings(
+            places.model, places.maps, lengths=wish.lengths, repeats=wish.repeats, device=wish.device, only=(part,)
+        )
+        prefill.require(settings)
+        return prefill.rows(settings)
+
+    return measured
+
+
+def _engines(places: Places, wish: Wish) -> Iterator[Row]:
+    if places.gguf is None or not places.model.is_dir() or not places.maps.is_dir():
+        reason = "not measured: needs the model's folder, its GGUF file and its maps; build the demo first"
+        yield Row("ttft_engines", "first token beside vLLM and llama.cpp", nan, 1.0, nan, limited=reason)
+        return
+    yield from rivals.measured(places.root, places.model, places.gguf, places.maps, wish.threads, wish.repeats)
+
+
+FAMILIES: dict[str, Family] = {
+    "ttft": _prefill("ttft"),
+    "rows": _prefill("rows"),
+    "off": _prefill("off"),
+    "memory": _prefill("memory"),
+    "engines": _engines,
+    "moments": lambda places, wish: moments.rows(moments.CaptureSettings(wish.repeats, model=places.model)),
+    "fit": lambda places, wish: fitting.rows(fitting.FitSettings(wish.repeats)),
+    "arms": lambda places, wish: arms_cost.rows(arms_cost.ArmsSettings(places.model, wish.repeats)),
+    "bootstrap": lambda places, wish: statistics.rows(statistics.BootstrapSettings()),
+    "best": lambda places, wish: searched.rows(places.tuned, TUNED),
+    "recompute": lambda places, wish: recomputing.rows(recomputing.RecomputeSettings(places.results)),
+}
+"""Name -> what measures it."""
+ON_DEVICE = ("ttft", "rows", "off", "memory")
+"""Families that run the model where ``Wish.device`` says; the others measure the processor."""
