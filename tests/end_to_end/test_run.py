@@ -69,12 +69,14 @@ def test_a_second_run_does_nothing(finished, plan):
         ("maps/SHA256SUMS", {"fit", "ruler", "documents", "report", "verify"}),
     ],
 )
+@pytest.mark.slow
 def test_a_deleted_leaf_rebuilds_only_what_needs_it(checkout, plan, leaf, rules):
     """What does not depend on the leaf is not planned."""
     (checkout.results / leaf).unlink()
     assert planned(plan(checkout, "-n", "results/tiny")) == rules
 
 
+@pytest.mark.slow
 def test_a_deleted_report_is_rebuilt_to_the_same_bytes(checkout):
     """Rendering reads only stored results, so the report comes back as it was, and so does everything beside it."""
     before = checkout.hashes("results")
@@ -99,6 +101,7 @@ def stopped(checkout, number, groups):
     return {path.stem: json.loads(path.read_text("utf-8"))["payload"] for path in parts.glob("*.json")}
 
 
+@pytest.mark.slow
 def test_a_stopped_and_a_killed_run_carry_on(checkout, finished, plan):
     """Ctrl-C, then kill -9, in the middle of the samples: the same command carries on with what was finished.
 
@@ -126,6 +129,7 @@ def test_a_stopped_and_a_killed_run_carry_on(checkout, finished, plan):
     assert "5 ok, 1 failed, 1 open" in checked.stdout
 
 
+@pytest.mark.slow
 def test_bfloat16_runs_when_the_claim_allows_it(checkout, job):
     """``--config dtype=bfloat16`` captures again, every later job takes it too, the ledger records the override."""
     done = checkout.snakemake("results/tiny/capture/moments.safetensors", settings=["dtype=bfloat16"])
