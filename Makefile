@@ -42,6 +42,7 @@ format: $(READY)
 
 bench: $(READY)
 	@snakemake --cores all results/smollm2_split19/maps/SHA256SUMS
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	@$(BIN)/ridgefill bench
 
 bench-ledger: $(READY)

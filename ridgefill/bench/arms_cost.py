@@ -12,6 +12,7 @@ from time import perf_counter
 import torch
 
 from ridgefill.arms import ArmSettings, arm_table
+from ridgefill.bench.prompts import random_ids
 from ridgefill.bench.row import Row, alternate, ratio_of
 from ridgefill.cost import Geometry, exact_macs, fill_parts, geometry_of
 from ridgefill.cost.parts import LOWER
@@ -27,8 +28,6 @@ from ridgefill.selectors.context import Context
 
 ARMS = ("no_fill", "identity", "ridgefill", "ridgefill_rows", "ridgefill_random_rows", "ridgefill_longer_tail")
 WITHIN = 0.1
-# Token ids that every vocabulary has; the first ones mark turns and documents.
-_IDS = (100, 10_000)
 
 
 @dataclass(frozen=True)
@@ -105,8 +104,7 @@ def _any_maps(adapter: Adapter, split: int) -> RidgeMaps:
 
 
 def _prompt(settings: ArmsSettings, number: int) -> tuple[int, ...]:
-    generator = torch.Generator().manual_seed(number)
-    return tuple(torch.randint(*_IDS, (settings.tokens,), generator=generator).tolist())
+    return tuple(random_ids(f"arms {number}", settings.tokens))
 
 
 def _run(setup: Setup, ids: tuple[int, ...], arms: bool) -> list[ArmRun]:

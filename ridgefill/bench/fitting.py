@@ -93,7 +93,7 @@ def _sklearn(settings: FitSettings, inputs: dict[int, Tensor]) -> Row:
     try:
         from sklearn.linear_model import Ridge
     except ImportError:
-        reason = "not measured: scikit-learn is not installed; pip install 'ridgefill[bench]'"
+        reason = "not measured: scikit-learn is not installed; pip install '.[bench]'"
         return Row("fit_sklearn", what, nan, 1.0, LEAST_SPEEDUP, limited=reason)
     state, target = (inputs[layer].double().numpy() for layer in (settings.split, settings.layers - 1))
     alpha = factorise(_moments(settings, inputs), settings.split).alpha(settings.lam)

@@ -12,6 +12,7 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+from ridgefill.bench.prompts import random_ids
 from ridgefill.bench.row import Ratio, Row, alternate, ratio_of
 from ridgefill.capture import capture
 from ridgefill.models.load import load_any
@@ -21,8 +22,6 @@ from ridgefill.passes import run_exact
 LEAST_SHARE = 0.7
 MOST_OVERHEAD = 1.1
 SPLITS = ((17, 19), (19,))
-# Token ids that every vocabulary has; the first ones mark turns and documents.
-_IDS = (100, 10_000)
 
 
 @dataclass(frozen=True)
@@ -108,12 +107,9 @@ def _overhead(settings: CaptureSettings) -> Row:
 
 def _captured(settings: CaptureSettings, folder: Path) -> Ratio:
     adapter = load_any(str(folder), "float32").adapter
-    generator = torch.Generator()
 
     def pieces(number: int) -> list[list[int]]:
-        generator.manual_seed(number)
-        ids: list[list[int]] = torch.randint(*_IDS, (settings.pieces, settings.rows), generator=generator).tolist()
-        return ids
+        return [random_ids(f"{number} {piece}", settings.rows) for piece in range(settings.pieces)]
 
     def forward(number: int) -> None:
         with torch.inference_mode():

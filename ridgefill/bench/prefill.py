@@ -12,27 +12,27 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ridgefill.bench.prompts import random_ids
 from ridgefill.bench.row import Ratio, Row, alternate, ratio_of
-from ridgefill.cost import Geometry, ceiling, exact_macs, fill_macs, geometry_of, ranking_layers, ranking_macs
+from ridgefill.cost import Geometry, ceiling, exact_macs, fill_macs, geometry_of, ranking_layers
 from ridgefill.errors import ConfigError, ModelError
 from ridgefill.evaluation.clocks import Clock, device_clock, peak_bytes
+from ridgefill.generation.options import ATTENTION_SHARE
 from ridgefill.models.load import load_any
 from ridgefill.models.sizes import sizes_of
 from ridgefill.passes import run_exact
 from ridgefill.pretrained import RidgeFillMaps
+from ridgefill.tuning.candidates import Candidate
 
-# The first token ids of a vocabulary mark turns and documents.
-_FIRST_ID = 100
 PARTS = ("ttft", "rows", "off", "memory")
 OFF_MOST = 1.02
 ROWS_SHARE = 0.9
-RANKING_ROWS = 64
 
 
 @dataclass(frozen=True)
 class PrefillSettings:
-    """What is measured. model, maps: folders. lengths: prompt tokens. attended, scattered: shares of a prompt's tokens
-    that are exact rows besides the tail, by attention and at random. rows_length, off_length, memory_length: prompt
+    """What is measured. model, maps: folders. lengths: prompt tokens. scattered: share of a prompt's tokens that are
+    exact rows besides the tail, at random. rows_length, off_length, memory_length: prompt
     tokens of those rows. only: which of ``PARTS``."""
 
     model: Path
@@ -42,7 +42,6 @@ class PrefillSettings:
     tail: int = 512
     repeats: int = 5
     device: str = "cpu"
-    attended: float = 0.1
     scattered: float = 0.25
     rows_length: int = 4096
     off_length: int = 2048
@@ -67,8 +66,7 @@ class _Subject:
         vocabulary = int(self.model.get_input_embeddings().num_embeddings)
 
         def prompt(number: int) -> Tensor:
-            drawn = random.Random(f"{tokens} {number}")
-            return torch.tensor([[drawn.randrange(min(_FIRST_ID, vocabulary // 2), vocabulary) for _ in range(tokens)]])
+            return torch.tensor([random_ids(f"{tokens} {number}", tokens, vocabulary)])
 
         return prompt
 
@@ -149,18 +147,14 @@ def _exact_rows(subject: _Subject) -> Iterator[Row]:
     limit = ceiling(subject.macs(tokens, scattered) / full)
     what = f"the same at {tokens} with {settings.scattered:.0%} of the tokens as exact rows"
     yield _against("ttft_rows_scattered", f"{what}, scattered", ratio, limit, ROWS_SHARE * limit)
-    what = f"the same at {tokens} with {settings.attended:.0%} of the tokens as exact rows, by attention"
-    layers = ranking_layers(subject.geometry, subject.maps.split)
-    if not layers:
+    what = f"the same at {tokens} with {ATTENTION_SHARE:.0%} of the tokens as exact rows, by attention"
+    if not ranking_layers(subject.geometry, subject.maps.split):
         reason = f"not measured: no layer below split {subject.maps.split} of this model ranks rows by attention"
         yield Row("ttft_rows_attention", what, nan, nan, nan, limited=reason)
         return
-    attended = round(settings.attended * tokens)
-    # Where the rows lie changes their attention's cost a little: spread evenly, as `ridgefill macs` does.
-    even = [round((place + 0.5) * prefix / attended) for place in range(attended)]
-    ranking = ranking_macs(subject.geometry, first=tokens - RANKING_ROWS, end=tokens, layers=layers)
     ratio = _speedup(subject, tokens, lambda number: subject.filled(prompt(number), "attention"), "attended")
-    limit = ceiling((subject.macs(tokens, even) + ranking) / full)
+    picked = Candidate(subject.maps.split, settings.tail, ATTENTION_SHARE)
+    limit = ceiling(picked.share(subject.geometry, tokens))
     yield _against("ttft_rows_attention", what, ratio, limit, ROWS_SHARE * limit)
 
 

@@ -7,7 +7,6 @@ seconds are taken in its own process around the request, so they hold its schedu
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,16 +16,14 @@ from statistics import median
 
 import torch
 
-from ridgefill.arms import Arm
 from ridgefill.bench.engines import Engine, EngineError, Serving, serving
-from ridgefill.bench.row import Clock, Row, ratio_of
-from ridgefill.evaluation.clocks import device_clock
-from ridgefill.evaluation.runs import Setup
-from ridgefill.evaluation.speed import filled_prefill, stock_prefill
+from ridgefill.bench.prompts import random_ids
+from ridgefill.bench.row import Row, ratio_of
+from ridgefill.evaluation.clocks import Clock, device_clock, timed
+from ridgefill.evaluation.speed import stock_prefill
 from ridgefill.models.load import load_any
 from ridgefill.pretrained import RidgeFillMaps
 from ridgefill.progress import progress
-from ridgefill.selectors.context import Context
 
 TARGETS = {4096: 1.2, 8192: 1.35}
 """Prompt length to how many times faster than the better engine a filled prefill must be."""
@@ -35,8 +32,6 @@ OURS = "RidgeFill"
 EXACT = "RidgeFill's exact"
 # vLLM starts with a KV cache of this size, several times what one prompt of a small model needs.
 _CACHE_BYTES = 2 << 30
-# The first token ids of a vocabulary mark turns and documents.
-_FIRST_ID = 100
 
 Prefill = Callable[[Sequence[int]], object]
 """Token ids of a prompt to anything that is there once the first new token is."""
@@ -106,20 +101,6 @@ def llama(root: Path, gguf: Path, request: Request, batch: int = 512, flash: boo
     )
 
 
-def prefills(setup: Setup, arm: Arm) -> tuple[Prefill, Prefill]:
-    """Our sides: a prompt prefilled under ``arm``, and exactly; both until the greedy first token is known."""
-
-    def filled(ids: Sequence[int]) -> int:
-        with torch.inference_mode():
-            return int(filled_prefill(setup, arm, Context(tuple(ids), 0), torch.tensor([ids])).logits.argmax())
-
-    def exact(ids: Sequence[int]) -> int:
-        with torch.inference_mode():
-            return int(stock_prefill(setup.loaded.adapter, torch.tensor([ids])).logits.argmax())
-
-    return filled, exact
-
-
 def rows(
     filled: Prefill,
     exact: Prefill,
@@ -144,23 +125,12 @@ def rows(
                 failures[engine.name] = str(error)
         for length in lengths:
             sides: dict[str, Callable[[Sequence[int]], float]] = {
-                OURS: _timed(filled, clock),
-                EXACT: _timed(exact, clock),
+                OURS: lambda ids: timed(lambda: filled(ids), clock)[1],
+                EXACT: lambda ids: timed(lambda: exact(ids), clock)[1],
                 **{one.engine.name: one.ask for one in loaded if one.engine.name not in failures},
             }
             taken = _alternate(sides, length, request.vocabulary, repeats, failures)
             yield _row(length, taken, failures, _described(loaded))
-
-
-def _timed(prefill: Prefill, clock: Clock) -> Callable[[Sequence[int]], float]:
-    def seconds(ids: Sequence[int]) -> float:
-        begin = clock()
-        kept = prefill(ids)
-        took = clock() - begin
-        del kept  # giving memory back is not part of it
-        return took
-
-    return seconds
 
 
 def _alternate(
@@ -175,13 +145,12 @@ def _alternate(
     failures: gets the sentence of a side that failed.
     """
     taken: dict[str, list[float]] = {name: [] for name in sides}
-    prompts = random.Random(length)
     with progress(repeats + 1, f"engines {length}", "rounds") as bar:
         for number in range(repeats + 1):
             names = list(taken)
             turn = number % len(names)
             for name in names[turn:] + names[:turn]:
-                ids = [prompts.randrange(_FIRST_ID, vocabulary) for _ in range(length)]
+                ids = random_ids(f"{length} {number} {name}", length, vocabulary)
                 try:
                     taken[name].append(sides[name](ids))
                 except EngineError as error:

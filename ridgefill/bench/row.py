@@ -6,13 +6,12 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any, Literal
 
+from ridgefill.evaluation.clocks import Clock, timed
 from ridgefill.progress import progress
-
-Clock = Callable[[], float]
-"""Seconds since some moment, read when all work that was begun is done."""
 
 Better = Literal["more", "less"]
 
@@ -87,15 +86,7 @@ def alternate(
     with progress(repeats + 1, stage, "pairs") as bar:
         for number in range(repeats + 1):
             ways = (first, second) if number % 2 else (second, first)
-            taken = [_seconds(way, number, clock) for way in ways]
+            taken = [timed(partial(way, number), clock)[1] for way in ways]
             pairs.append((taken[0], taken[1]) if number % 2 else (taken[1], taken[0]))
             bar.update(1)
     return pairs[1:]
-
-
-def _seconds(way: Callable[[int], object], number: int, clock: Clock) -> float:
-    begin = clock()
-    kept = way(number)
-    taken = clock() - begin
-    del kept  # giving memory back is not part of it
-    return taken
