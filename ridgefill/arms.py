@@ -73,6 +73,11 @@ class Arm:
         return self.name if self.split is None else f"{self.name}@{self.split}"
 
     @property
+    def chain(self) -> tuple[Arm, ...]:
+        """The arm, the one that it is matched to, and so on."""
+        return (self,) if self.matched is None else (self, *self.matched.chain)
+
+    @property
     def needs(self) -> frozenset[str]:
         """What its selector reads of a prompt, and that of the arm that it is matched to."""
         own: frozenset[str] = frozenset() if self.rows is None else self.rows.needs

@@ -25,8 +25,7 @@ import numpy as np
 from ridgefill import stats
 from ridgefill.errors import ResultsError
 from ridgefill.results import connect, read_json
-from ridgefill.stats.intervals import Method, interval_ends
-from ridgefill.stats.resampling import Floats, differences, mean
+from ridgefill.stats.intervals import Method
 
 # Arms that have one split of their own, whatever split the others are compared at.
 OWN_SPLIT = ("exact", "pop_native")
@@ -149,8 +148,7 @@ def describe(
     else:
         b = np.array([against[i] for i in keep], dtype=np.float64)
         found = stats.paired_contrast(a, b, **options, method=method)
-        bound = _percentile_bound(a, b, options) if method == "percentile" else stats.lower_bound(a, b, **options)
-        bound = min(bound, -stats.binomial_floor(len(keep))) if accuracy else bound
+        bound = float(stats.lower_bound(a, b, accuracy=accuracy, **options, method=method))
     status = "incomplete" if len(keep) < len(values) else found.status
     return Stat(float(found.estimate), float(found.ci_low), float(found.ci_high), bound, len(keep), status)
 
@@ -166,13 +164,6 @@ def describe_metric(
     if over_items(metric):
         return describe([""] * len(strata), values, against, settings, scores_samples(metric), "percentile")
     return describe(strata, values, against, settings, scores_samples(metric))
-
-
-def _percentile_bound(a: Floats, b: Floats, options: Mapping[str, Any]) -> float:
-    """The 5 % quantile of the resampled mean of ``a - b``; the mean where no item differs from the others."""
-    items = differences(a, b)
-    (ends,) = interval_ends(items[np.newaxis], **options, levels=(0.05,), method="percentile")
-    return mean(items) if ends is None else ends[0]
 
 
 def group(rows: Iterable[tuple[Any, ...]], keys: int) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:

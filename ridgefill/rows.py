@@ -120,11 +120,9 @@ def plan_macs(arm: Arm, plan: RowPlan, context: Context, geometry: Geometry) -> 
 def ranking_window(arms: Collection[Arm], tokens: int, least: int = 64) -> tuple[int, int]:
     """One span of a prompt's rows that holds all that the arms' selectors rank by, at least the last ``least``."""
     first = max(0, tokens - least)
-    for arm in arms:
-        one: Arm | None = arm
-        while one is not None:
-            spans = () if one.rows is None else one.rows.windows(tokens, tokens - tail_rows(one, tokens))
-            first, one = min([first, *(start for start, _ in spans)]), one.matched
+    for one in (one for arm in arms for one in arm.chain):
+        spans = () if one.rows is None else one.rows.windows(tokens, tokens - tail_rows(one, tokens))
+        first = min([first, *(start for start, _ in spans)])
     return first, tokens
 
 

@@ -166,12 +166,13 @@ def _sweeps(arguments: argparse.Namespace) -> int:
 
 
 def _spread(count: int, prefix: int) -> list[int]:
-    """``count`` of ``prefix`` positions, as far from each other as can be."""
+    """``count`` of ``prefix`` positions; ConfigError for more of them than there are."""
+    from ridgefill.cost import spread_rows
     from ridgefill.errors import ConfigError
 
     if not 0 <= count <= prefix:
         raise ConfigError(f"--rows is {count}; expected 0 to the {prefix} rows before the tail")
-    return [(2 * row + 1) * prefix // (2 * count) for row in range(count)]
+    return spread_rows(count, prefix)
 
 
 def _require_corrected(arguments: argparse.Namespace, prefix: int, rescale: int, states: int) -> None:

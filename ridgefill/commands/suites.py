@@ -39,7 +39,7 @@ def _suites(arguments: argparse.Namespace) -> int:
             raise ConfigError(f"no suite {name!r}; the known ones are {', '.join(known)}")
     root = config_root(arguments.root)
     experiment = load_experiment(arguments.experiment, root) if arguments.experiment else None
-    folders = _folders(root)
+    folders = kept_folders(root)
     machine = Machine(root, arguments.texts or folders["texts"], arguments.models or folders["models"], experiment)
     wanted = [suite for suite in CATALOG if not arguments.names or suite.name in arguments.names]
     paper = _published(root)
@@ -48,7 +48,7 @@ def _suites(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _folders(root: Path) -> dict[str, Path]:
+def kept_folders(root: Path) -> dict[str, Path]:
     """Where the workflow keeps texts and models, as its configuration says."""
     import yaml
 

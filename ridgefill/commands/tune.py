@@ -92,9 +92,9 @@ def _material(arguments: argparse.Namespace, settings: Settings) -> Material:
 
 def _cache(root: Path) -> Path:
     """Where the workflow unpacks text sources, as its configuration says."""
-    from ridgefill.commands.suites import _folders
+    from ridgefill.commands.suites import kept_folders
 
-    return _folders(root)["texts"]
+    return kept_folders(root)["texts"]
 
 
 def _numbers(written: str | None, name: str) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ from ridgefill.cost.layer import Indexer, Layer, Scan
 from ridgefill.cost.matching import FOREVER, crossover_with_pop, match_no_fill_tail, pop_macs
 from ridgefill.cost.parts import Fill, Part, exact_parts, fill_parts
 from ridgefill.cost.prefill import exact_macs, fill_macs
-from ridgefill.cost.selection import PROBING, RANKING_LAYERS, probe_macs, ranking_layers, ranking_macs
+from ridgefill.cost.selection import PROBING, RANKING_LAYERS, probe_macs, ranking_layers, ranking_macs, spread_rows
 from ridgefill.cost.shares import ceiling, layer_share
 
 __all__ = [
@@ -48,4 +48,5 @@ __all__ = [
     "probe_macs",
     "ranking_layers",
     "ranking_macs",
+    "spread_rows",
 ]

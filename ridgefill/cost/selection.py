@@ -28,6 +28,11 @@ def ranking_macs(g: Geometry, *, first: int, end: int, layers: Sequence[int]) ->
     return sum(g.layer(number).ranking(row + 1) for number in layers for row in range(first, end))
 
 
+def spread_rows(count: int, prefix: int) -> list[int]:
+    """``count`` of ``prefix`` positions, as far from each other as can be: rows whose choice is not known yet."""
+    return [(2 * row + 1) * prefix // (2 * count) for row in range(count)]
+
+
 def probe_macs(geometry: Geometry, *, tokens: int, prefix: int, split: int, rows: int = PROBING) -> int:
     """A probe: its rows through every late layer, over the filled rows and themselves, and the ranking by them.
 

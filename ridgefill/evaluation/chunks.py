@@ -57,8 +57,7 @@ class ChunkedFill:
 
 def unchunked(arm: Arm, adapter: Adapter) -> str | None:
     """Why an arm cannot be prefilled in chunks, whatever the prompt; None where it can."""
-    needs = arm.needs | (arm.matched.needs if arm.matched is not None else frozenset())
-    if needs & {"lower", "probe"}:
+    if arm.needs & {"lower", "probe"}:
         return (
             f"arm {arm.key} picks exact rows by attention, which is known only after the prompt's last chunk, when "
             "late layers have passed them by"

@@ -37,13 +37,13 @@ def require_hidden(arms: Collection[Arm], prompts: Iterable[Asked]) -> None:
 
     ``prompts`` are made only when there is such an arm. All are looked at, so the sentence says which tail would do.
     """
-    blind = [arm for arm in arms if any("question" in one.needs for one in _chain(arm))]
+    blind = [arm for arm in arms if "question" in arm.needs]
     if not blind:
         return
     seen: dict[str, list[Asked]] = {}
     for prompt in prompts:
         for arm in blind:
-            if any(_sees(one, prompt) for one in _chain(arm)):
+            if any(_sees(one, prompt) for one in arm.chain):
                 seen.setdefault(arm.key, []).append(prompt)
     if not seen:
         return
@@ -91,11 +91,3 @@ def _sees(arm: Arm, prompt: Asked) -> bool:
     """Whether an arm's selector is blind by its rule and not on this prompt."""
     blind = arm.rows is not None and "question" in arm.rows.needs
     return blind and prompt.first < prompt.tokens - tail_rows(arm, prompt.tokens)
-
-
-def _chain(arm: Arm) -> Iterator[Arm]:
-    """The arm, the one it is matched to, and so on."""
-    one: Arm | None = arm
-    while one is not None:
-        yield one
-        one = one.matched

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ridgefill.errors import NumericsError
-from ridgefill.stats.intervals import interval_ends
+from ridgefill.stats.intervals import Method, interval_ends
 from ridgefill.stats.resampling import RESAMPLES, Floats, Strata, differences, mean
 
 
@@ -51,14 +51,16 @@ def lower_bound(
     seed: int = 0,
     *,
     accuracy: bool = False,
+    method: Method = "bca",
 ) -> float:
     """One-sided 95 % lower bound of the mean of ``a - b``, for non-inferiority against a fixed margin.
 
     With ``accuracy`` the values are points (0 to 100) and the bound is the lower of the bootstrap's and
-    minus the binomial floor: ``n`` right answers out of ``n`` still allow that many points of failures.
+    minus the binomial floor: ``n`` right answers out of ``n`` still allow that many points of failures. ``method`` is
+    that of the interval whose lower end it would be.
     """
     items = differences(a, b)
-    bound = _bootstrap_bound(items, strata, resamples, seed)
+    bound = _bootstrap_bound(items, strata, resamples, seed, method)
     return min(bound, -binomial_floor(items.size)) if accuracy else bound
 
 
@@ -94,6 +96,11 @@ def binomial_floor(n: int) -> float:
     return float(100.0 * (1.0 - 0.05 ** (1.0 / n)))
 
 
+def least_samples(margin: float) -> int:
+    """Fewest samples whose binomial floor lies below ``margin`` points; with fewer nothing can be shown."""
+    return math.floor(math.log(0.05) / math.log1p(-margin / 100.0)) + 1
+
+
 def sign_test(wins: int, losses: int) -> float:
     """Exact two-sided p-value of ``wins`` against ``losses`` discordant pairs; ties are left out before."""
     if wins < 0 or losses < 0:
@@ -110,6 +117,6 @@ def paired_sign_test(a: ArrayLike, b: ArrayLike) -> SignTest:
     return SignTest(wins, losses, items.size - wins - losses, sign_test(wins, losses))
 
 
-def _bootstrap_bound(items: Floats, strata: Strata, resamples: int, seed: int) -> float:
-    (ends,) = interval_ends(items[np.newaxis], strata, resamples, seed, levels=(0.05,))
+def _bootstrap_bound(items: Floats, strata: Strata, resamples: int, seed: int, method: Method = "bca") -> float:
+    (ends,) = interval_ends(items[np.newaxis], strata, resamples, seed, levels=(0.05,), method=method)
     return mean(items) if ends is None else ends[0]

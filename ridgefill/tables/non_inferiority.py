@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count
 from typing import Any
 
 from ridgefill import stats
@@ -35,7 +34,7 @@ def non_inferiority_table(folder: Folder) -> Table | None:
         Column("bound", "Bound", "points"),
         Column("verdict", "Not worse", label=True),
     )
-    least = {name: _fewest(margin) for name, margin in MARGINS.items()}
+    least = {name: stats.least_samples(margin) for name, margin in MARGINS.items()}
     caption = (
         "Filled-region retrieval, paired per sample. The bound is one-sided, 95\u00a0%: the lower of the bootstrap's "
         "and minus the binomial floor, the points of failures that as many samples without one leave open. Shown: "
@@ -74,8 +73,3 @@ def _row(folder: Folder, baseline: str, arm: str, rows: Rows) -> tuple[Entry, ..
         *(number_entry(f"{identity}.{name}", one, "points_fine", found.n, origin) for name, one in numbers.items()),
         number_entry(f"{identity}.verdict", verdict, "text", found.n, origin),
     )
-
-
-def _fewest(margin: float) -> int:
-    """Samples without a failure that show ``margin`` points."""
-    return next(n for n in count(1) if stats.binomial_floor(n) < margin)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ridgefill.arms import Arm
-from ridgefill.cost import Geometry, ceiling, exact_macs, fill_macs
+from ridgefill.cost import Geometry, ceiling, exact_macs, fill_macs, spread_rows
 from ridgefill.errors import ConfigError
 from ridgefill.map_options import PLAIN, RidgeOptions
 from ridgefill.selectors.attention import AttentionRows
@@ -58,7 +58,7 @@ class Candidate:
             tokens=tokens,
             split=self.split,
             tail=tokens - prefix,
-            exact_rows=[(2 * place + 1) * prefix // (2 * count) for place in range(count)],
+            exact_rows=spread_rows(count, prefix),
             mapped_split_layer=False,
             rank=self.maps.rank,
         )

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ridgefill.errors import ResultsError
-from ridgefill.stats import Contrast, NonInferiority, contrasts, mean_interval, non_inferiority, paired_contrast
+from ridgefill.stats import (
+    Contrast,
+    NonInferiority,
+    contrasts,
+    least_samples,
+    mean_interval,
+    non_inferiority,
+    paired_contrast,
+)
 from ridgefill.tuning.candidates import EXACT
 
 MARGIN = 3.0
@@ -49,11 +56,6 @@ class Confirmation:
     def as_json(self) -> dict[str, Any]:
         """Everything, for ``tune.json``."""
         return {**asdict(self), "shown": self.shown, "exact_is_weak": self.weak}
-
-
-def least_samples(margin: float) -> int:
-    """Fewest samples whose binomial floor lies below ``margin`` points; with fewer nothing can be shown."""
-    return math.floor(math.log(0.05) / math.log1p(-margin / 100.0)) + 1
 
 
 def confirm(rows: Sequence[Row], key: str, seed: int, margin: float = MARGIN) -> Confirmation:

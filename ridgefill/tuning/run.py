@@ -18,6 +18,7 @@ from ridgefill.models.load import Loaded
 from ridgefill.models.sizes import sizes_of
 from ridgefill.passes import selector_layers
 from ridgefill.progress import progress
+from ridgefill.results import write_json
 from ridgefill.sizes import ModelGeometry
 from ridgefill.tuning.candidates import (
     ROW_SHARES,
@@ -38,7 +39,7 @@ from ridgefill.tuning.report import Outcome, as_json
 from ridgefill.tuning.samples import long_documents, retrieval_samples, token_pieces
 from ridgefill.tuning.search import REACH, Plan, Row, search
 from ridgefill.tuning.settings import NEW_TOKENS, Settings
-from ridgefill.tuning.store import CANDIDATES, MAPS, OUTCOME, PARTS, claim_folder, write_outcome, write_rows
+from ridgefill.tuning.store import CANDIDATES, MAPS, OUTCOME, PARTS, claim_folder, write_rows
 
 HELDOUT_TOKENS = 2048
 """Tokens that ``lam`` is chosen on."""
@@ -179,5 +180,5 @@ def _write(folder: Path, outcome: Outcome, rows: Sequence[Mapping[str, Any]], so
     draw_search(folder, outcome.found, outcome.checked, outcome.budget)
     rmtree(folder / MAPS, ignore_errors=True)
     source.save(chosen, folder / MAPS)
-    write_outcome(folder / OUTCOME, as_json(outcome))
+    write_json(folder / OUTCOME, as_json(outcome))
     (parts.folder / MOMENTS).unlink(missing_ok=True)

@@ -52,15 +52,6 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]], metadata: Mapping[
             raise ResultsError(f"{path}: {error}") from error
 
 
-def write_outcome(path: Path, outcome: Mapping[str, Any]) -> None:
-    """Write the outcome as indented JSON; NaN is a ``NumericsError``."""
-    try:
-        text = json.dumps(outcome, indent=1, ensure_ascii=False, allow_nan=False)
-    except ValueError as error:
-        raise NumericsError(f"a NaN or infinity would have gone into {path}; expected finite numbers") from error
-    write_text(path, text + "\n")
-
-
 def fingerprint(settings: Mapping[str, Any]) -> str:
     """SHA-256 of everything that a search's numbers depend on."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()

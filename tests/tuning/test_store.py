@@ -6,7 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ridgefill.errors import ConfigError, NumericsError, ResultsError
-from ridgefill.tuning.store import SCHEMA, SETTINGS, claim_folder, write_outcome, write_rows
+from ridgefill.results import write_json
+from ridgefill.tuning.store import SCHEMA, SETTINGS, claim_folder, write_rows
 
 ROW = {
     "stage": "development", "suite": "ruler", "item": "a", "stratum": "t", "candidate": "exact", "split": None,
@@ -40,7 +41,7 @@ def test_rows_that_are_wrong_leave_no_file(tmp_path, change, error, words):
         write_rows(tmp_path / "a.parquet", [ROW | change], {})
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(NumericsError):
-        write_outcome(tmp_path / "a.json", {"x": float("inf")})
+        write_json(tmp_path / "a.json", {"x": float("inf")})
 
 
 def test_a_folder_belongs_to_the_settings_that_claimed_it(tmp_path):
