@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import nan
 from pathlib import Path
 
-from ridgefill.bench import arms_cost, fitting, moments, prefill, recomputing, rivals, searched, statistics
+from ridgefill.bench import arms_cost, demo, fitting, moments, prefill, recomputing, rivals, searched, statistics
 from ridgefill.bench.row import Row
 
 
@@ -69,6 +69,7 @@ FAMILIES: dict[str, Family] = {
     "arms": lambda places, wish: arms_cost.rows(arms_cost.ArmsSettings(places.model, wish.repeats)),
     "bootstrap": lambda places, wish: statistics.rows(statistics.BootstrapSettings()),
     "best": lambda places, wish: searched.rows(places.tuned, TUNED),
+    "demo": lambda places, wish: demo.rows(demo.DemoSettings(places.root, threads=wish.threads)),
     "recompute": lambda places, wish: recomputing.rows(recomputing.RecomputeSettings(places.results)),
 }
 """Name -> what measures it."""

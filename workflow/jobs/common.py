@@ -18,6 +18,7 @@ from ledger.launch import Attempt, Registration, launch
 from ledger.seeds import run_seed
 from ridgefill.config import load_experiment, load_model, with_overrides, with_seeds
 from ridgefill.errors import RidgeFillError
+from ridgefill.evaluation.model_time import noting_model_time
 from ridgefill.settings import Experiment, ModelConfig
 from workflow.gate import allowed, entry_path, needed_runs
 
@@ -123,7 +124,8 @@ def run_job(work: Callable[[argparse.Namespace], str], command: argparse.Argumen
     arguments = command.parse_args()
     log = arguments.log
     try:
-        said, code = work(arguments), 0
+        with noting_model_time():
+            said, code = work(arguments), 0
     except (RidgeFillError, LedgerError) as error:
         said, code = f"error: {error}", error.exit_code
     except OSError as error:
