@@ -8,7 +8,21 @@ export PYTHONUNBUFFERED := 1
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: setup demo test test-slow lint format bench bench-ledger vllm llama lengths clean
+# What a bare `make` does.
+.DEFAULT_GOAL := help
+EXPERIMENT ?= smollm2_split19
+
+.PHONY: help setup demo reproduce reproduce-full browser test test-slow lint format bench bench-ledger vllm llama lengths clean
+
+help:
+	@echo "make demo            a real 135M model end to end on two cores, in a quarter of an hour"
+	@echo "make reproduce       every published table, figure, number and verdict again, without a model, in a minute"
+	@echo "make reproduce-full EXPERIMENT=smollm2_split19   one of them from its model, compared sample by sample"
+	@echo "make test            every test; make test-slow: those that take minutes; make lint, make format"
+	@echo "make browser         a headless Chromium from Debian, for the tests of the report"
+	@echo "make bench           time to first token here; make vllm, make llama: other engines; make bench-ledger"
+	@echo "make lengths         exact retrieval by prompt length"
+	@echo "make setup, make clean   the environment alone; remove results, models, texts and logs"
 
 setup: $(READY)
 
@@ -21,6 +35,18 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	@snakemake --cores all results/smollm2_split19
 	@$(BIN)/python -m workflow.summary results/smollm2_split19
+
+# The published numbers again, without a model: docs/reproduce.md.
+reproduce: $(READY)
+	@$(BIN)/python -m workflow.reproduce
+
+# One published experiment from its model, on a ledger branch of your own, compared sample by sample.
+reproduce-full: $(READY)
+	@$(BIN)/python -m workflow.reproduce --full $(EXPERIMENT)
+
+# The report's browser tests skip, saying so, where no Chromium can be had.
+browser:
+	@command -v chromium > /dev/null || { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends chromium; }
 
 test: $(READY)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"

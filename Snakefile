@@ -56,6 +56,7 @@ include: "workflow/rules/timing.smk"
 include: "workflow/rules/longbench.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/verify.smk"
+include: "workflow/rules/reproduce.smk"
 
 
 LEAVES = [

@@ -6,15 +6,29 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from ridgefill import __version__
-from ridgefill.commands import bench, fit, generate, macs, maps, paper, suites, tune
+from ridgefill.commands import bench, fit, generate, macs, maps, paper, query, suites, trace, tune
 from ridgefill.errors import RidgeFillError
 
 
 def _recompute_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     about = "rebuild every table from the results and check every number of the report"
     commands.add_parser("recompute", help=about, add_help=False)
+
+
+def _chain(root: Path, branch: str) -> Any:
+    """A branch of the ledger of the project at ``root``; None where it is not."""
+    from ledger.branches import branch_path
+    from ledger.chain import read_chain
+    from ledger.errors import LedgerError
+
+    try:
+        return read_chain(branch_path(root, branch))
+    except LedgerError:
+        return None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -28,7 +42,9 @@ def _parser() -> argparse.ArgumentParser:
     generate.add(commands)
     maps.add(commands)
     paper.add(commands)
+    query.add(commands)
     suites.add(commands)
+    trace.add(commands, _chain)
     tune.add(commands)
     return parser
 

@@ -29,6 +29,7 @@ ORDER = [
     ("ridgefill.measures", "ridgefill.recompute"),
     ("ridgefill.provider", "ridgefill.long_table"),
     ("ridgefill.tables", "ridgefill.paper"),
+    ("ridgefill.tracing",),
     ("ridgefill.mapfiles", "ridgefill.modelcard"),
     ("ridgefill.models", "ridgefill.maps", "ridgefill.moments", "ridgefill.moment_sums"),
     ("ridgefill.hybrid",),
@@ -60,7 +61,7 @@ LIGHT = [
         "attention", "budget", "classes", "context", "controls", "digits", "frequency", "lexical", "named", "probed",
         "protected", "question", "special", "tokens",
     )),
-    "ridgefill.paper",
+    "ridgefill.paper", "ridgefill.tracing",
     *(f"ridgefill.tuning.{name}" for name in (
         "candidates", "confirm", "figure", "front", "material", "pinned", "report", "search",
         "settings", "store",

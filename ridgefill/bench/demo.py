@@ -57,9 +57,7 @@ def rows(settings: DemoSettings) -> Iterator[Row]:
             yield row(value=nan, limited=f"not measured: {failed}")
             return
         model = covered(read_spans(times))
-    limited = (
-        f"{wall:.0f} s in all, {model:.0f} s of them with a model running; else starting jobs, reports"
-    )
+    limited = f"{wall:.0f} s in all, {model:.0f} s of them with a model running; else starting jobs, reports"
     yield row(value=1 - model / wall, limited=limited)
 
 

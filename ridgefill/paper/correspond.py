@@ -41,6 +41,7 @@ class Match:
 
 _SAMPLES = "lengths and samples are the experiment's, its wording is official or ruler-style as it says"
 _TOKENS = "documents, their length and the tail are the experiment's"
+_ITEMS = "items and how many of them are the experiment's"
 MATCHES: tuple[tuple[str, Match], ...] = (
     (r"ruler_filled_(8k_32k|8k_64k|all)", Match("ruler_filled", f"{_SAMPLES}; its own tail bounds the region")),
     (r"ruler_(four_needle_tasks_8k_32k|needles_all)", Match("ruler_all", _SAMPLES, tasks=FOUR)),
@@ -50,6 +51,8 @@ MATCHES: tuple[tuple[str, Match], ...] = (
     (r"turn2", Match("turn2", f"{_SAMPLES}; only where every needle lies before the tail")),
     (r"decode_agreement", Match("agreement_top1", f"{_TOKENS}; so are the tokens that are followed")),
     (r"decode_kl", Match("agreement_kl", f"{_TOKENS}; so are the tokens that are followed")),
+    (r"longbench_v1_avg", Match("longbench_v1", f"{_ITEMS}; ours weighs items alike, the paper's average datasets")),
+    (r"longbench_v2_overall", Match("longbench_v2", _ITEMS)),
     (r"nll_novel", Match("nll_novel", _TOKENS, against_exact=True)),
     (r"nll_key", Match("nll_key", f"{_TOKENS}; the context is cut to that tail", against_exact=True)),
 )

@@ -27,7 +27,10 @@ MEASURED_IN = {
     "nll": "documents/tokens.parquet",
     "turn2": "turns/samples.parquet",
     "agreement": "agreement/tokens.parquet",
+    "longbench_v1": "longbench_v1/samples.parquet",
+    "longbench_v2": "longbench_v2/samples.parquet",
 }
+"""By how a measure begins: the file that its numbers are from."""
 TAIL_OF_ONE = ("pop_native", "swiftkv_released")
 NO_MEASURE, OTHER_TASKS, NO_ARM, NO_ITEMS = "no measure", "other tasks", "no arm", "no items"
 REASONS = {
@@ -85,7 +88,7 @@ class Experiment:
 
     def entry(self, measure: str) -> str:
         """The ledger entry under which the file behind ``measure`` was written, as ``branch/number``."""
-        name = MEASURED_IN[measure.partition("_")[0]]
+        name = next(file for start, file in MEASURED_IN.items() if measure.startswith(start))
         marks = pq.read_schema(self.folder / name).metadata or {}
         return str(marks.get(b"ledger_entry", b"").decode())
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ridgefill.errors import ConfigError
+from ridgefill.measures import in_points
 from ridgefill.paper.correspond import differences
 from ridgefill.paper.data import Cell, Entry, Paper
 from ridgefill.paper.derive import Outcome
@@ -83,7 +84,7 @@ def rows(table: SideBySide) -> list[dict[str, Any]]:
     found = [blank | {name: getattr(cell, name) for name in names} | {"side": "paper"} for cell in table.cells]
     for _, cells in table.ours:
         for cell in cells:
-            unit = None if not cell.measure else "points" if cell.measure.startswith("ruler") else "nats"
+            unit = None if not cell.measure else "points" if in_points(cell.measure) else "nats"
             found.append(blank | asdict(cell) | {"side": "ours", "ref": table.entry.ref, "unit": unit})
     return found
 

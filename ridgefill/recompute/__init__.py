@@ -19,6 +19,7 @@ from ridgefill.recompute import compare
 from ridgefill.recompute.companions import companion_cells
 from ridgefill.recompute.data import Data
 from ridgefill.recompute.expected import Cells, expected_cells
+from ridgefill.recompute.facts import unpinned, wrong_facts
 from ridgefill.recompute.longbench import wrong_answers
 from ridgefill.recompute.rules import verdict_cells
 from ridgefill.recompute.scores import wrong_scores
@@ -77,7 +78,8 @@ def recompute(results_dir: Path | str) -> Report:
             checks.append((f"tables/{name}{suffix}", check(root / "tables" / f"{name}{suffix}", layout, cells)))
     files = len(checks)
     checks += [("rows", wrong_scores(data)), ("rows", wrong_answers(data))]
-    checks += [("files", compare.changed_files(root, document))]
+    checks += [("cells.json", wrong_facts(root, document, cells))]
+    checks += [("files", compare.changed_files(root, document)), ("files", unpinned(root, document))]
     found = chain.from_iterable((Mismatch(file, *each) for each in check) for file, check in checks)
     return Report(counts, files, tuple(found))
 

@@ -97,11 +97,12 @@ def in_cells(document: Mapping[str, Any], cells: Cells) -> Iterator[tuple[str, s
 def in_csv(path: Path, layout: Sequence[Sequence[Any]], cells: Cells) -> Iterator[tuple[str, str, str]]:
     """Mismatches of one CSV table."""
     head, *body = list(csv.reader(_read(path).splitlines())) or [[]]
-    for line, row in zip(body, layout, strict=False):
+    for number, (line, row) in enumerate(zip(body, layout, strict=False)):
         printed, place = dict(zip(head, line, strict=False)), 0
         for entry in row:
             identities = entry if isinstance(entry, list) else []
             name = head[place] if place < len(head) else ""
+            yield from _labelled(entry, printed.get(name, ""), number, name)
             keys = [name, f"{name}_low", f"{name}_high"]
             yield from _each(identities, [printed.get(key, "") for key in keys], cells)
             place += 3 if f"{name}_low" in head else 1
@@ -111,10 +112,11 @@ def in_csv(path: Path, layout: Sequence[Sequence[Any]], cells: Cells) -> Iterato
 
 def in_markdown(path: Path, layout: Sequence[Sequence[Any]], cells: Cells) -> Iterator[tuple[str, str, str]]:
     """Mismatches of one Markdown table."""
-    lines = _read(path).splitlines()[2:]
-    for line, row in zip(lines, layout, strict=False):
-        places = [place.strip() for place in re.split(r"(?<!\\)\|", line)[1:-1]]
-        for place, entry in zip(places, row, strict=False):
+    heads, *lines = [line for number, line in enumerate(_read(path).splitlines()) if number != 1] or [""]
+    for number, (line, row) in enumerate(zip(lines, layout, strict=False)):
+        places = _places(line)
+        for head, place, entry in zip(_places(heads), places, row, strict=False):
+            yield from _labelled(entry, place.replace("\\|", "|"), number, head)
             if isinstance(entry, list):
                 words = [cells[i].value for i in entry if i in cells and isinstance(cells[i].value, str)]
                 texts = [place] if words else _NUMBER.findall(place)
@@ -172,6 +174,17 @@ def _each(identities: Sequence[str], texts: Sequence[str], cells: Cells) -> Iter
             yield identity, text, "no such number can be recomputed"
         elif not agrees(text, cells[identity]):
             yield identity, text, shown(cells[identity])
+
+
+def _places(line: str) -> list[str]:
+    """The cells of one line of a Markdown table."""
+    return [place.strip() for place in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def _labelled(entry: Any, printed: str, number: int, head: str) -> Iterator[tuple[str, str, str]]:
+    """A mismatch when a label is not printed as ``cells.json`` has it."""
+    if isinstance(entry, str) and printed != entry.replace("\n", " ").strip():
+        yield f"row {number + 1}, {head}", printed, f"the label {entry!r}"
 
 
 def _unknown(printed: Mapping[str, Any], cells: Cells) -> Iterator[tuple[str, str, str]]:

@@ -1,4 +1,4 @@
-"""``python -m ridgefill.tables RESULTS_DIR [--notes FILE]``."""
+"""``python -m ridgefill.tables RESULTS_DIR [--notes FILE] [--ledger DIR]``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ridgefill.errors import RidgeFillError
+from ridgefill.errors import ResultsError, RidgeFillError
 from ridgefill.tables.render import render
 
+DEFAULT_LEDGER = Path("data/ledger")
 DEFAULT_NOTES = Path("workflow/report/notes.yaml")
 
 
@@ -18,10 +19,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m ridgefill.tables", description="Write tables and report.")
     parser.add_argument("results", type=Path, help="a results folder, such as results/smollm2_split19")
     parser.add_argument("--notes", type=Path, help=f"methods and deviations (default: {DEFAULT_NOTES} if there)")
+    parser.add_argument("--ledger", type=Path, help=f"the ledger's branches (default: {DEFAULT_LEDGER} if there)")
     arguments = parser.parse_args(argv)
     notes = arguments.notes or (DEFAULT_NOTES if DEFAULT_NOTES.is_file() else None)
+    ledger = arguments.ledger or (DEFAULT_LEDGER if DEFAULT_LEDGER.is_dir() else None)
     try:
-        done = render(arguments.results, notes)
+        if ledger is not None and not ledger.is_dir():
+            raise ResultsError(
+                f"there is no ledger folder {ledger}; name one like {DEFAULT_LEDGER}, or leave --ledger out"
+            )
+        done = render(arguments.results, notes, ledger)
     except RidgeFillError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ridgefill.errors import ResultsError
-from ridgefill.results import files_of, views_text, write_bytes, write_json
+from ridgefill.results import files_of, read_json, views_text, write_bytes, write_json
 from ridgefill.tables.cost import cost_table
 from ridgefill.tables.fitting import fit_table, lam_table, setup_table
 from ridgefill.tables.folder import Folder, number_entry
 from ridgefill.tables.grid import Cell, Column, Entry, Table, render_csv, render_markdown
+from ridgefill.tables.history import load_history
 from ridgefill.tables.longbench import v1_table, v2_table
 from ridgefill.tables.losses import perplexity_table, tails_table
 from ridgefill.tables.non_inferiority import non_inferiority_table
@@ -81,14 +82,17 @@ def build_tables(folder: Folder, outcomes: Sequence[Outcome]) -> dict[str, Table
     return {table.name: table for table in tables}
 
 
-def render(results_dir: Path | str, notes: Path | None = None) -> Rendered:
+def render(results_dir: Path | str, notes: Path | None = None, ledger: Path | None = None) -> Rendered:
     """Write ``tables/``, ``figures/``, ``report.html``, ``views.sql`` and, last, ``cells.json``.
 
+    Tables and figures of an earlier report that this one does not have are removed.
+
     Reads the Parquet files, ``experiment.json``, ``provenance.json`` and, when there, ``claim.yaml`` with
-    ``verdicts.json``, and ``notes`` (YAML with ``methods`` and ``deviations``). Raises ResultsError.
+    ``verdicts.json``, and ``notes`` (YAML with ``methods`` and ``deviations``). ``ledger`` is the folder of the
+    ledger's branches, from which the timeline is drawn; without it there is none. Raises ResultsError.
     """
     # Matplotlib and jinja2 cost a second that main_table_markdown need not pay.
-    from ridgefill.tables.figures import pictures
+    from ridgefill.tables.figures import pictures, timeline_pictures
     from ridgefill.tables.report import render_report
 
     root = Path(results_dir)
@@ -96,7 +100,8 @@ def render(results_dir: Path | str, notes: Path | None = None) -> Rendered:
     outcomes = load_outcomes(root)
     tables = build_tables(folder, outcomes)
     cells = _unique(tables)
-    drawn = pictures(tables.values())
+    history = load_history(ledger, root / "provenance.json", folder.settings.experiment)
+    drawn = [*pictures(tables.values()), *timeline_pictures(history)]
     outputs: dict[str, bytes] = {"views.sql": views_text(root).encode()}
     for table in tables.values():
         outputs[f"tables/{table.name}.md"] = render_markdown(table).encode()
@@ -104,11 +109,21 @@ def render(results_dir: Path | str, notes: Path | None = None) -> Rendered:
     for picture in drawn:
         outputs[f"figures/{picture.name}.png"] = picture.png
         outputs[f"figures/{picture.name}.svg"] = picture.svg
-    outputs["report.html"] = render_report(folder, tables, drawn, outcomes, notes).encode()
+    outputs["report.html"] = render_report(folder, tables, drawn, outcomes, notes, history).encode()
+    for name in _written_before(root) - set(outputs):
+        (root / name).unlink(missing_ok=True)
     for name, data in outputs.items():
         write_bytes(root / name, data)
     write_json(root / "cells.json", _cells_document(folder, tables, cells, outputs))
     return Rendered(root / "report.html", len(tables), len(drawn), len(cells))
+
+
+def _written_before(root: Path) -> set[str]:
+    """Tables and figures that an earlier report in this folder consists of, by its ``cells.json``."""
+    if not (root / "cells.json").is_file():
+        return set()
+    outputs = read_json(root / "cells.json").get("outputs", {})
+    return {name for name in outputs if Path(name).parent.as_posix() in ("tables", "figures")}
 
 
 def _unique(tables: Mapping[str, Table]) -> dict[str, Cell]:

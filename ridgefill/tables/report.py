@@ -2,25 +2,50 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
-import yaml
 from markupsafe import Markup, escape
 
 from ridgefill.errors import ResultsError
-from ridgefill.results import read_json
+from ridgefill.results import files_of, read_json
+from ridgefill.tables.beside import beside
+from ridgefill.tables.facts import facts_json
 from ridgefill.tables.figures import Picture
 from ridgefill.tables.folder import Folder, arm_label
 from ridgefill.tables.grid import Cell, Entry, Table
+from ridgefill.tables.history import History
+from ridgefill.tables.notes import conditions, load_notes
 from ridgefill.tables.style import colour
+from ridgefill.tables.summary import summary_sentences
 from ridgefill.tables.verdicts import Outcome, condition_words, leaves
 
 HERE = Path(__file__).parent
-NOTE_KEYS = ("methods", "deviations", "limits")
+TEMPLATE = "report.html.j2"
+# Named here because a job's code is hashed with the files that its modules name.
+PARTS = ("report_macros.html.j2", "report.css", "report.js")
+# The page's parts in order: anchor, name in the list of contents, and the table or figure without which it is left out.
+SECTIONS = (
+    ("main", "Main table", "main"),
+    ("pareto", "Quality against work", "pareto"),
+    ("verdicts", "Verdicts", "main"),
+    ("contrasts", "Comparisons", "contrasts"),
+    ("splices", "Splices", "splices"),
+    ("suites", "Following exact", "suites"),
+    ("longbench", "LongBench", "longbench_v1 longbench_v2"),
+    ("split", "Where to split", "split_curve"),
+    ("tasks", "Tasks and lengths", "tasks"),
+    ("lam", "The fit", "lam"),
+    ("widths", "Intervals", "widths"),
+    ("cost", "Cost and time", "cost"),
+    ("paper", "Beside the paper", "beside"),
+    ("ledger", "Ledger timeline", "history"),
+    ("methods", "Methods", "main"),
+    ("deviations", "Deviations", "main"),
+    ("provenance", "Provenance", "main"),
+)
 # Arms of the opening picture, in order.
 GLANCE = ("exact", "ridgefill", "identity", "no_fill")
 
@@ -31,8 +56,9 @@ def render_report(
     drawn: Sequence[Picture],
     outcomes: Sequence[Outcome],
     notes: Path | None,
+    history: History | None = None,
 ) -> str:
-    """The report as HTML text. ``notes`` is read as by :func:`load_notes`."""
+    """The report as HTML text. ``notes`` is read as by :func:`load_notes`, ``history`` is the ledger's."""
     cells = {cell.id: cell for table in tables.values() for cell in table.cells()}
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
@@ -42,8 +68,9 @@ def render_report(
         lstrip_blocks=True,
     )
     environment.filters["cell"] = _span
+    compared = beside(cells)
     environment.filters["spans"] = _row_spans
-    return environment.get_template("report.html.j2").render(
+    return environment.get_template(TEMPLATE).render(
         settings=folder.settings,
         tables=tables,
         cells=cells,
@@ -51,29 +78,16 @@ def render_report(
         figures={p.name: {"title": p.title, "caption": p.caption, "svg": Markup(p.wide + p.narrow)} for p in drawn},
         glance=_glance(cells),
         outcomes=[_outcome(outcome, cells) for outcome in outcomes],
-        notes=load_notes(notes),
+        sentences=summary_sentences(outcomes, cells, _span),
+        beside=compared,
+        history=history,
+        sections=_sections(tables, {p.name for p in drawn}, compared is not None, history is not None),
+        notes=load_notes(notes, conditions(read_json(folder.root / "experiment.json"), files_of(folder.root))),
         provenance=_provenance(folder),
-        origins=Markup(_origins(cells)),
+        facts=Markup(facts_json(cells, folder.settings.experiment, compared.published if compared else ())),
         css=Markup((HERE / "report.css").read_text(encoding="utf-8")),
         script=Markup((HERE / "report.js").read_text(encoding="utf-8")),
     )
-
-
-def load_notes(path: Path | None) -> dict[str, list[Any]]:
-    """Methods (title, text), deviations (what, why) and limits (sentences); empty without a file."""
-    if path is None:
-        return {key: [] for key in NOTE_KEYS}
-    try:
-        notes = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        found = {key: list(notes.pop(key, None) or []) for key in NOTE_KEYS}
-        shaped = all(set(m) == {"title", "text"} for m in found["methods"]) and all(
-            set(d) == {"what", "why"} for d in found["deviations"]
-        )
-    except (OSError, yaml.YAMLError, AttributeError, TypeError) as error:
-        raise ResultsError(f"{path} is not readable as notes ({error})") from error
-    if notes or not shaped:
-        raise ResultsError(f"{path}: expected methods (title, text), deviations (what, why), limits; nothing else")
-    return found
 
 
 def _span(target: Cell | Entry) -> Markup:
@@ -86,6 +100,14 @@ def _span(target: Cell | Entry) -> Markup:
     if target.low is None or target.high is None:
         return number
     return number + Markup(' <span class="ci">[{}, {}]</span>').format(_span(target.low), _span(target.high))
+
+
+def _sections(
+    tables: Mapping[str, Table], figures: Collection[str], compared: bool, dated: bool
+) -> list[tuple[str, str]]:
+    """Anchors and names of the parts that this report has."""
+    there = {*tables, *figures} | ({"beside"} if compared else set()) | ({"history"} if dated else set())
+    return [(anchor, name) for anchor, name, needs in SECTIONS if there.intersection(needs.split())]
 
 
 def _row_spans(table: Table) -> list[int]:
@@ -159,9 +181,3 @@ def _provenance(folder: Folder) -> dict[str, Any]:
         }
     except (KeyError, TypeError, AttributeError) as error:
         raise ResultsError(f"{path}: {error!r} is missing or malformed; run the report step again") from error
-
-
-def _origins(cells: Mapping[str, Cell]) -> str:
-    """What the page shows when a number is tapped, as JSON that is safe inside a script element."""
-    facts = {c.id: [c.origin.query, c.origin.run, c.origin.ledger_entry, c.n, c.status] for c in cells.values()}
-    return json.dumps(facts, separators=(",", ":")).replace("<", "\\u003c")

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 from ridgefill.measures import Measures
+from ridgefill.paper.files import find_root, load_paper
+from ridgefill.paper.ours import Experiment
+from ridgefill.paper.report import rows, side_by_side
 from ridgefill.recompute import recompute
 from ridgefill.tables import render
 
@@ -162,3 +165,14 @@ def test_each_suite_joins_by_itself(folder, names):
         assert any(metric in one for one in cells(folder)) == there
     assert ('id="longbench"' in (folder / "report.html").read_text("utf-8")) == bool(names)
     assert not recompute(folder).mismatches
+
+
+def test_the_papers_longbench_has_ours_beside_it(drawn):
+    """The average of v1 and all of v2 are our means with their intervals, in points, from the suites' own entries."""
+    ours, found = Experiment(drawn), cells(drawn)
+    one, other = ours.cell("ridgefill", "", "longbench_v1_avg"), ours.cell("ridgefill", "", "longbench_v2_overall")
+    stat = Measures(drawn).statistic("longbench_v1", "ridgefill", None, 19)
+    assert (one.value, one.ci_low, one.n, one.ledger_entry) == (stat.estimate, stat.ci_low, stat.n, "main/21")
+    assert (other.value, other.ledger_entry) == (found["longbench_v2.ridgefill.all.accuracy"]["value"], "main/23")
+    table = side_by_side(load_paper(find_root()), "11", [ours])
+    assert {row["unit"] for row in rows(table) if row["side"] == "ours" and row["measure"]} == {"points"}

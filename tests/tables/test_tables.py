@@ -113,13 +113,15 @@ def test_rendering_twice_gives_the_same_bytes(rendered, tmp_path):
 
 
 def test_the_report_is_one_file(rendered):
-    """No script, style, image or font is loaded from anywhere, and all four figures are inside."""
+    """No script, style, image or font is loaded from anywhere, and all figures are inside."""
     text = (rendered / "report.html").read_text()
     assert not re.search(r"""(src|href)=["'](?!#)""", re.sub(r"xlink:href", "", text).replace('href="#', ""))
     assert "http://" not in re.sub(r"http://www\.w3\.org/\S+", "", text)
-    assert text.count('<svg class="wide"') == text.count('<svg class="narrow"') == 4
+    assert text.count('<svg class="wide"') == text.count('<svg class="narrow"') == 6
     assert sorted(p.name for p in (rendered / "figures").iterdir()) == sorted(
-        f"{name}.{kind}" for name in ("cost", "lam_curve", "split_curve", "tasks") for kind in ("png", "svg")
+        f"{name}.{kind}"
+        for name in ("cost", "lam_curve", "pareto", "split_curve", "tasks", "widths")
+        for kind in ("png", "svg")
     )
 
 
@@ -171,7 +173,7 @@ def test_the_command_prints_one_line_or_one_error(bare, tmp_path):
     command = [sys.executable, "-m", "ridgefill.tables", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0
-    assert "4 figures" in done.stdout
+    assert "6 figures" in done.stdout
     (folder / "experiment.json").write_text("{}")
     failed = subprocess.run(command, capture_output=True, text=True, check=False)
     assert failed.returncode == 7

@@ -9,7 +9,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from ledger.branches import open_branch
+from ledger.branches import ledger_home, open_branch
 from ledger.entry import Entry
 from ledger.launch import Registration
 from ledger.rules import decide, rule_text
@@ -46,7 +46,7 @@ def work(arguments: argparse.Namespace) -> str:
             }
         )
     write_json(job.out / "verdicts.json", verdicts)
-    done = render(job.out, job.root / NOTES)
+    done = render(job.out, job.root / NOTES, ledger_home(job.root))
     counted = ", ".join(f"{verdict['id']} {verdict['verdict']}" for verdict in verdicts) or "no predictions"
     return f"report: {done.report} with {done.tables} tables, {done.figures} figures, {done.cells} numbers; {counted}"
 

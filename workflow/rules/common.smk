@@ -2,7 +2,7 @@
 
 # Tables that every report has; those of the verdicts are there only when the claim predicts something.
 TABLES = ["main", "contrasts", "split_curve", "tasks", "lam", "fit", "cost", "setup"]
-FIGURES = ["split_curve", "lam_curve", "tasks", "cost"]
+FIGURES = ["pareto", "split_curve", "lam_curve", "tasks", "widths", "cost"]
 
 
 def asked(question):

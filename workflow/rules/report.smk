@@ -27,23 +27,34 @@ rule report:
         suites=asked(lambda wildcards: PLAN.suite_files(wildcards.experiment)),
         notes="workflow/report/notes.yaml",
     output:
+        # One flag per figure, so that each has its label in `snakemake --report`.
+        **{
+            figure: report(
+                f"results/{{experiment}}/figures/{figure}.png",
+                caption="../report/figure.rst",
+                category="{experiment}",
+                labels={"what": figure.replace("_", " ")},
+            )
+            for figure in FIGURES
+        },
         experiment="results/{experiment}/experiment.json",
         provenance="results/{experiment}/provenance.json",
         claim="results/{experiment}/claim.yaml",
         verdicts="results/{experiment}/verdicts.json",
         cells="results/{experiment}/cells.json",
-        page="results/{experiment}/report.html",
+        page=report(
+            "results/{experiment}/report.html",
+            caption="../report/page.rst",
+            category="{experiment}",
+            labels={"what": "the whole report"},
+        ),
         views="results/{experiment}/views.sql",
         tables=expand(
             "results/{{experiment}}/tables/{table}.{kind}",
             table=TABLES,
             kind=["md", "csv"],
         ),
-        figures=expand(
-            "results/{{experiment}}/figures/{figure}.{kind}",
-            figure=FIGURES,
-            kind=["png", "svg"],
-        ),
+        drawings=expand("results/{{experiment}}/figures/{figure}.svg", figure=FIGURES),
     log:
         "logs/{experiment}/report.log",
     benchmark:
