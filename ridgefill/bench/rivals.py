@@ -7,6 +7,7 @@ seconds are taken in its own process around the request, so they hold its schedu
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -24,12 +25,16 @@ from ridgefill.evaluation.speed import stock_prefill
 from ridgefill.models.load import load_any
 from ridgefill.pretrained import RidgeFillMaps
 from ridgefill.progress import progress
+from ridgefill.vllm_plugin.settings import VARIABLE
 
 TARGETS = {4096: 1.2, 8192: 1.35}
 """Prompt length to how many times faster than the better engine a filled prefill must be."""
 TAIL = 512
 OURS = "RidgeFill"
+INSIDE = "RidgeFill in vLLM"
 EXACT = "RidgeFill's exact"
+ROWS = {OURS: "ttft_engines", INSIDE: "ttft_in_vllm"}
+"""Our ways to a first token, and the rows that hold them against the better engine."""
 # vLLM starts with a KV cache of this size, several times what one prompt of a small model needs.
 _CACHE_BYTES = 2 << 30
 
@@ -46,8 +51,9 @@ class Request:
     vocabulary: int
 
 
-def vllm(root: Path, model: Path, request: Request, batch: int = 8192) -> Engine:
-    """vLLM in the checkout ``root``, serving the Hugging Face folder ``model``. batch: most tokens of one step.
+def vllm(root: Path, model: Path, request: Request, batch: int = 8192, maps: Path | None = None) -> Engine:
+    """vLLM in the checkout ``root``, serving the Hugging Face folder ``model``. batch: most tokens of one step. maps:
+    folder of maps that this project's plugin fills with; without, the engine is the stock one.
 
     It runs inside its driver's process, so that it gets all threads: a server keeps one core for itself. Its guide
     says to load Intel's OpenMP first; threads sleep after 5 ms without work, as vLLM sets them itself in a server.
@@ -55,7 +61,7 @@ def vllm(root: Path, model: Path, request: Request, batch: int = 8192) -> Engine
     home = root / ".venv-vllm"
     openmp = home / "lib" / "libiomp5.so"
     return Engine(
-        name="vLLM",
+        name="vLLM" if maps is None else INSIDE,
         python=home / "bin" / "python",
         driver="vllm_prefill",
         build="make vllm",
@@ -66,6 +72,7 @@ def vllm(root: Path, model: Path, request: Request, batch: int = 8192) -> Engine
             "memory": _CACHE_BYTES,
         },
         environment={
+            VARIABLE: "" if maps is None else json.dumps({"maps": str(maps.absolute()), "tail": TAIL}),
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
             "VLLM_NO_USAGE_STATS": "1",
@@ -76,7 +83,7 @@ def vllm(root: Path, model: Path, request: Request, batch: int = 8192) -> Engine
             "OMP_NUM_THREADS": str(request.threads),
             **({"LD_PRELOAD": str(openmp)} if openmp.is_file() else {}),
         },
-        files=[model],
+        files=[model] if maps is None else [model, maps],
     )
 
 
@@ -110,12 +117,13 @@ def rows(
     lengths: Sequence[int] = tuple(TARGETS),
     repeats: int = 5,
 ) -> Iterator[Row]:
-    """A row for each of ``lengths``: the better engine's seconds over ours.
+    """Rows for each of ``lengths``: the better engine's seconds over ours, and over ours in vLLM if that is asked.
 
     An engine that is not there, stops or answers nonsense leaves its length's value, and all that follow, NaN; the row
     says why, and what the others took.
     """
     failures: dict[str, str] = {}
+    ways = [OURS] + [engine.name for engine in engines if engine.name == INSIDE]
     with ExitStack() as stack:
         loaded = []
         for engine in engines:
@@ -130,7 +138,7 @@ def rows(
                 **{one.engine.name: one.ask for one in loaded if one.engine.name not in failures},
             }
             taken = _alternate(sides, length, request.vocabulary, repeats, failures)
-            yield _row(length, taken, failures, _described(loaded))
+            yield from (_row(way, length, taken, failures, _described(loaded)) for way in ways)
 
 
 def _alternate(
@@ -160,18 +168,20 @@ def _alternate(
     return {name: seconds[1:] for name, seconds in taken.items()}
 
 
-def _row(length: int, taken: Mapping[str, list[float]], failures: Mapping[str, str], described: str) -> Row:
-    """The row of one length, from seconds by side. described: the engines that were loaded."""
+def _row(way: str, length: int, taken: Mapping[str, list[float]], failures: Mapping[str, str], described: str) -> Row:
+    """The row of one of our ways and one length, from seconds by side. described: the engines that were loaded."""
     middle = {name: median(seconds) for name, seconds in taken.items()}
-    others = {name: seconds for name, seconds in middle.items() if name not in (OURS, EXACT)}
+    others = {name: seconds for name, seconds in middle.items() if name not in (*ROWS, EXACT)}
     said = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in sorted(middle.items(), key=lambda one: one[1]))
-    what = f"first token after {length} tokens: the better engine's exact prefill over ours filled ({described})"
-    name, target = f"ttft_engines_{length}", TARGETS.get(length, 1.0)
-    if failures or not others:
-        why = "; ".join(failures.values()) or "no engine was named"
+    filled = "ours filled" if way == OURS else f"{way}, filled"
+    what = f"first token after {length} tokens: the better engine's exact prefill over {filled} ({described})"
+    name, target = f"{ROWS[way]}_{length}", TARGETS.get(length, 1.0)
+    missing = [why for side, why in failures.items() if side == way or side not in ROWS]
+    if missing or not others:
+        why = "; ".join(missing) or "no engine was named"
         return Row(name, what, nan, 1.0, target, limited=f"{why}. Taken: {said}")
     better = min(others, key=lambda one: others[one])
-    ratio = ratio_of(list(zip(taken[better], taken[OURS], strict=True)))
+    ratio = ratio_of(list(zip(taken[better], taken[way], strict=True)))
     limited = f"{better} is the better engine; {said}"
     return Row(name, what, ratio.value, 1.0, target, limited=limited, low=ratio.low, high=ratio.high)
 
@@ -195,5 +205,5 @@ def measured(root: Path, model: Path, gguf: Path, maps: Path, threads: int, repe
         with torch.inference_mode():
             return int(stock_prefill(loaded.adapter, torch.tensor([ids])).logits.argmax())
 
-    engines = (vllm(root, model, request), llama(root, gguf, request))
+    engines = (vllm(root, model, request), vllm(root, model, request, maps=maps), llama(root, gguf, request))
     return rows(filled, exact, engines, request, device_clock(loaded.adapter.device), repeats=repeats)

@@ -10,7 +10,7 @@ import pytest
 
 from ridgefill.bench import engines
 from ridgefill.bench.engines import Engine, EngineError, serving
-from ridgefill.bench.rivals import EXACT, OURS, Request, llama, rows, vllm
+from ridgefill.bench.rivals import EXACT, INSIDE, OURS, Request, llama, rows, vllm
 
 REQUEST = Request(threads=2, context=64, vocabulary=500)
 STANDIN = '''
@@ -106,6 +106,40 @@ def test_targets_stand_in_the_rows(engine, table):
         ("ttft_engines_4096", 1.2, True),
         ("ttft_engines_8192", 1.35, False),
     ]
+
+
+def test_ours_inside_an_engine_has_a_row_of_its_own(engine, table):
+    """Held against the better engine that is not ours."""
+    some = [engine("slow", [9.0] * 2), engine("quick", [6.0] * 2), engine(INSIDE, [2.0] * 2)]
+    beside, inside = table(some, [4.0] * 2, [7.0] * 2, lengths=(4096,), repeats=1)
+    assert (beside.name, beside.value, inside.name, inside.value) == (
+        "ttft_engines_4096",
+        1.5,
+        "ttft_in_vllm_4096",
+        3.0,
+    )
+    assert inside.target == beside.target == 1.2
+    assert inside.limited.startswith("quick is the better engine; ")
+
+
+def test_ours_inside_an_engine_may_be_missing_without_harm_to_the_other_row(engine, table):
+    """And a missing rival leaves both without a value."""
+    beside, inside = table(
+        [engine("quick", [6.0] * 2), engine(INSIDE, [], first="no")], [4.0] * 2, [7.0] * 2, repeats=1
+    )
+    assert beside.value == 1.5
+    assert isnan(inside.value)
+    assert inside.limited.startswith(f"{INSIDE} ")
+    both = table([engine("quick", [], first="no"), engine(INSIDE, [2.0] * 2)], [4.0] * 2, [7.0] * 2, repeats=1)
+    assert all(isnan(row.value) for row in both)
+
+
+def test_the_plugin_is_told_of_maps_in_one_engine_and_not_in_the_other(tmp_path):
+    """A setting of the user's own reaches neither."""
+    stock, filled = (vllm(tmp_path, tmp_path, REQUEST, maps=maps) for maps in (None, tmp_path / "maps"))
+    assert stock.environment["RIDGEFILL_VLLM"] == ""
+    assert json.loads(filled.environment["RIDGEFILL_VLLM"]) == {"maps": str(tmp_path / "maps"), "tail": 512}
+    assert (stock.name, filled.name) == ("vLLM", INSIDE)
 
 
 NONSENSE = {

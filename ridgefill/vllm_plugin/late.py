@@ -1,0 +1,89 @@
+"""What late layers of a Llama model write for filled rows: maps, and the layers' own key and value projections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ridgefill.mapfiles.int8 import Int8Weights
+from ridgefill.maps import RidgeMaps
+from ridgefill.vllm_plugin.settings import Settings
+
+WRITTEN_AT_ONCE = 512
+"""Filled rows that are predicted, normed, projected and rotated together: few enough to stay in a core's cache."""
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Key and value rows of a layer's fused projection. weight: ``[2 * kv, hidden]``. bias: ``[2 * kv]`` or None."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+
+@dataclass
+class LateLayers:
+    """Writes filled rows into the engine's cache.
+
+    split: first late layer. predict: layer and split states ``[R, hidden]`` to layer inputs of the same shape.
+    true_split: whether the split layer's rows are the states themselves. projections: by layer.
+    """
+
+    split: int
+    predict: Callable[[int, Tensor], Tensor]
+    true_split: bool
+    projections: Mapping[int, Projection]
+    bytes: int
+
+    def write(self, layer: int, block: Any, state: Tensor, positions: Tensor, slots: Tensor) -> None:
+        """Write keys and values of filled rows of ``layer``: norm, projection and rotation are the layer's own.
+
+        block: the engine's decoder layer. state: split states ``[R, hidden]``. positions, slots: int64 ``[R]``.
+        """
+        for begin in range(0, len(state), WRITTEN_AT_ONCE):
+            part = slice(begin, begin + WRITTEN_AT_ONCE)
+            self._write(layer, block, state[part], positions[part], slots[part])
+
+    def _write(self, layer: int, block: Any, state: Tensor, positions: Tensor, slots: Tensor) -> None:
+        entering = state if self.true_split and layer == self.split else self.predict(layer, state)
+        attention, projection = block.self_attn, self.projections[layer]
+        both = torch.nn.functional.linear(block.input_layernorm(entering), projection.weight, projection.bias)
+        key, value = both[:, : attention.kv_size], both[:, attention.kv_size :]
+        # The engine rotates in place, and takes no rows with gaps between them.
+        key, _ = attention.rotary_emb(positions, key.contiguous(), None)
+        kept, shape = attention.attn, (-1, attention.num_kv_heads, attention.head_dim)
+        kept.impl.do_kv_cache_update(kept, key.view(shape), value.reshape(shape), kept.kv_cache, slots)
+
+
+def late_layers(layers: Any, maps: RidgeMaps, settings: Settings, dtype: torch.dtype) -> LateLayers:
+    """The late layers of a model whose weights were just loaded and not yet packed for this processor.
+
+    Copies the key and value rows of each fused projection, because packing takes the plain weights away.
+    """
+    device = next(layers.parameters()).device
+    own = maps.to(dtype, device)
+    projections = {layer: _projection(layers[layer].self_attn) for layer in sorted(own.weights)}
+    tensors = [*own.biases.values(), *(one.weight for one in projections.values())]
+    held = sum(int(tensor.nbytes) for tensor in tensors) + _weight_bytes(own)
+    return LateLayers(own.split, own.predict, settings.split_layer == "exact", projections, held)
+
+
+def _projection(attention: Any) -> Projection:
+    fused = attention.qkv_proj
+    bias = getattr(fused, "bias", None)
+    return Projection(
+        fused.weight.detach()[attention.q_size :].clone(),
+        None if bias is None else bias.detach()[attention.q_size :].clone(),
+    )
+
+
+def _weight_bytes(maps: RidgeMaps) -> int:
+    if isinstance(maps.weights, Int8Weights):
+        held = [*maps.weights.codes.values(), *maps.weights.scales.values()]
+    else:
+        held = list(maps.weights.values())
+    return sum(int(tensor.nbytes) for tensor in held)

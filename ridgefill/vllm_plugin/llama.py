@@ -1,0 +1,105 @@
+"""The engine's Llama model with a second way through it, for steps in which rows are filled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+from vllm.config import VllmConfig
+from vllm.forward_context import get_forward_context, override_forward_context
+from vllm.model_executor.models.llama import LlamaDecoderLayer, LlamaForCausalLM
+
+from ridgefill.errors import ConfigError
+from ridgefill.maps import load_maps
+from ridgefill.vllm_plugin.late import LateLayers, late_layers
+from ridgefill.vllm_plugin.logs import say_ready
+from ridgefill.vllm_plugin.settings import VARIABLE, settings_from_environment, where
+
+
+@dataclass(frozen=True)
+class FilledStep:
+    """A step with filled rows as the model needs it.
+
+    filled, exact: places of rows, int64. metadata: the engine's attention metadata for the exact rows alone, None when
+    there are none.
+    """
+
+    filled: Tensor
+    exact: Tensor
+    metadata: Any
+
+
+class RidgeFillLlamaForCausalLM(LlamaForCausalLM):
+    """The stock model; only a step that is given with ``filled`` takes another way through its layers."""
+
+    def __init__(
+        self, *, vllm_config: VllmConfig, prefix: str = "", layer_type: type[torch.nn.Module] = LlamaDecoderLayer
+    ) -> None:
+        super().__init__(vllm_config=vllm_config, prefix=prefix, layer_type=layer_type)
+        settings = settings_from_environment()
+        if settings is None:
+            raise ConfigError(f"{VARIABLE} was set when the engine started and is not in this process; set it for all")
+        self.settings, self.dtype, self.name = settings, vllm_config.model_config.dtype, vllm_config.model_config.model
+        self.late: LateLayers | None = None
+
+    def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> set[str]:
+        """Load the model's weights as ever, then its maps."""
+        loaded: set[str] = super().load_weights(weights)
+        folder = where(self.settings)
+        self.late = late_layers(self.model.layers, load_maps(folder), self.settings, self.dtype)
+        say_ready(self.settings, folder, self.name, self.late.split, len(self.model.layers), self.late.bytes)
+        return loaded
+
+    def forward(
+        self,
+        input_ids: Tensor | None,
+        positions: Tensor,
+        intermediate_tensors: Any = None,
+        inputs_embeds: Tensor | None = None,
+        filled: FilledStep | None = None,
+    ) -> Any:
+        """Hidden states ``[rows, hidden]``, zero for filled rows, which the engine asks nothing of."""
+        if filled is None:
+            return super().forward(input_ids, positions, intermediate_tensors, inputs_embeds)
+        if self.late is None:
+            raise ConfigError("the model's weights were loaded in a way that leaves no maps; use load_format auto")
+        hidden = self.model.embed_input_ids(input_ids) if inputs_embeds is None else inputs_embeds
+        residual = None
+        for block in islice(self.model.layers, self.late.split):
+            hidden, residual = block(positions, hidden, residual)
+        return self._late(self.late, positions, hidden, residual, filled)
+
+    def _late(
+        self, late: LateLayers, positions: Tensor, hidden: Tensor, residual: Tensor | None, step: FilledStep
+    ) -> Tensor:
+        """The late layers: filled rows are written, exact ones run in full over what is written.
+
+        The stream is kept in two parts, as the engine does: a layer's input is ``hidden + residual``.
+        """
+        if residual is None:
+            raise ConfigError("the maps begin at the first layer; expected a split of at least 1")
+        out = hidden.new_zeros(hidden.shape)
+        state = hidden[step.filled] + residual[step.filled]
+        hidden, residual = hidden[step.exact], residual[step.exact]
+        at, own = positions[step.filled], positions[step.exact]
+        context = get_forward_context()
+        late_names = [block.self_attn.attn.layer_name for block in islice(self.model.layers, late.split, None)]
+        slots = {name: context.slot_mapping[name] for name in late_names}
+        within = replace(
+            context,
+            attn_metadata=dict.fromkeys(late_names, step.metadata),
+            slot_mapping={name: slot[step.exact] for name, slot in slots.items()},
+        )
+        for layer, name in enumerate(late_names, start=late.split):
+            block = self.model.layers[layer]
+            late.write(layer, block, state, at, slots[name][step.filled])
+            if step.metadata is not None:
+                with override_forward_context(within):
+                    hidden, residual = block(own, hidden, residual)
+        if step.metadata is not None:
+            out[step.exact] = self.model.norm(hidden, residual)[0]
+        return out

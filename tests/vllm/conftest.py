@@ -1,0 +1,187 @@
+"""A tiny random Llama model with random maps, served by the engine's own interpreter in a process beside the tests."""
+
+import json
+import os
+import select
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from ridgefill.maps import RidgeMaps
+from ridgefill.models.wrap import adapter_for
+from ridgefill.pretrained import RidgeFillMaps
+
+ROOT = Path(__file__).parents[2]
+PYTHON = ROOT / ".venv-vllm" / "bin" / "python"
+LAYERS, SPLIT, HIDDEN, VOCABULARY = 6, 3, 64, 97
+TAIL, LEAST = 40, 16
+PATIENCE = 1800
+"""Seconds for one answer: an engine starts in twenty, and machines are shared and stopped."""
+COMMON = {
+    "enforce_eager": True,
+    "skip_tokenizer_init": True,
+    "max_model_len": 1024,
+    "max_num_seqs": 16,
+    "max_num_batched_tokens": 4096,
+    "block_size": 32,
+    "enable_prefix_caching": False,
+    "kv_cache_memory_bytes": 1 << 27,
+}
+"""What every engine is told."""
+
+
+def pytest_collection_modifyitems(config, items):
+    """One process of a parallel run has all engines: each is started once."""
+    for item in items if config.pluginmanager.hasplugin("xdist") else ():
+        if "engines" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("vllm"))
+
+
+@pytest.fixture(scope="session")
+def tiny():
+    """A model whose attention is far from uniform and whose best token stands out, as a trained model's does."""
+    torch.manual_seed(5)
+    config = LlamaConfig(
+        num_hidden_layers=LAYERS,
+        hidden_size=HIDDEN,
+        intermediate_size=128,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=32,
+        vocab_size=VOCABULARY,
+        max_position_embeddings=1024,
+        initializer_range=0.2,
+        tie_word_embeddings=False,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+@pytest.fixture(scope="session")
+def maps(tiny):
+    """Random maps near the identity with offsets: what they predict differs from the truth, and tokens with it."""
+    generator = torch.Generator().manual_seed(3)
+    late = range(SPLIT, LAYERS)
+    eye = torch.eye(HIDDEN)
+    weights = {layer: eye + 0.5 * torch.randn(HIDDEN, HIDDEN, generator=generator) * HIDDEN**-0.5 for layer in late}
+    biases = {layer: 0.2 * torch.randn(HIDDEN, generator=generator) for layer in late}
+    return RidgeFillMaps(RidgeMaps(SPLIT, weights, biases), dict(adapter_for(tiny).fingerprint), {})
+
+
+@pytest.fixture(scope="session")
+def folders(tiny, maps, tmp_path_factory):
+    """Folders of the model and of the maps, which are bf16 there: ``(model, maps)``."""
+    folder = tmp_path_factory.mktemp("served")
+    tiny.save_pretrained(folder / "model")
+    maps.save_pretrained(folder / "maps")
+    return folder / "model", folder / "maps"
+
+
+@pytest.fixture(scope="session")
+def prompt():
+    """``prompt(tokens, seed)``: random token ids."""
+
+    def make(tokens, seed=0):
+        generator = torch.Generator().manual_seed(1000 * seed + tokens)
+        return torch.randint(0, VOCABULARY, (tokens,), generator=generator).tolist()
+
+    return make
+
+
+class Engine:
+    """One running engine. ``act`` does something with it; ``log`` is all that it has written."""
+
+    def __init__(self, words, environment, log):
+        self.file = log
+        with open(log, "wb") as stream:
+            self.process = subprocess.Popen(
+                words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stream, text=True
+            )
+
+    def act(self, act, **arguments):
+        """The answer, and the lines logged meanwhile. The test fails when there is none."""
+        begin = len(self.log)
+        with suppress(BrokenPipeError):
+            print(json.dumps({"act": act, **arguments}), file=self.process.stdin, flush=True)
+        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
+        line = self.process.stdout.readline() if ready else ""
+        if not line:
+            self.stop()
+            pytest.fail(f"the engine gave no answer:\n{self.log[-6000:]}")
+        return json.loads(line), self.log[begin:].splitlines()
+
+    @property
+    def log(self):
+        return self.file.read_text("utf-8", "replace")
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Engines:
+    """Engines of the tiny model, each started once; those not used for longest are stopped, as each is a gigabyte.
+
+    tail, least: of the settings that all of them have.
+    """
+
+    tail, least, most = TAIL, LEAST, 4
+
+    def __init__(self, folders, temporary):
+        self.folders, self.temporary, self.started, self.running = folders, temporary, 0, {}
+
+    def get(self, *, filled=True, dtype="float32", model=None, maps=None, tail=TAIL, min_filled=LEAST, **arguments):
+        """A running engine. filled: whether the plugin is switched on."""
+        model, maps = model or self.folders[0], maps or self.folders[1]
+        settings = json.dumps({"maps": str(maps), "tail": tail, "min_filled": min_filled}) if filled else None
+        asked = json.dumps({**COMMON, "model": str(model), "dtype": dtype, **arguments})
+        key = (settings, asked)
+        engine = self.running.pop(key, None)
+        if engine is None:
+            log = self.temporary / f"{self.started}.log"
+            self.started += 1
+            words = [str(PYTHON), str(Path(__file__).with_name("driver.py")), asked]
+            engine = Engine(words, self.environment(settings), log)
+        self.running[key] = engine
+        while len(self.running) > self.most:
+            self.running.pop(next(iter(self.running))).stop()
+        return engine
+
+    @staticmethod
+    def environment(settings):
+        """Of a process with these settings, whatever this one has. Skips the test where there is no engine."""
+        if not PYTHON.is_file():
+            pytest.skip(f"{PYTHON.relative_to(ROOT)} is not there: `make vllm` builds the engine's environment")
+        own = {name: value for name, value in os.environ.items() if not name.startswith(("RIDGEFILL", "VLLM"))}
+        own |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_NO_USAGE_STATS": "1", "OMP_NUM_THREADS": "1"}
+        return own | ({} if settings is None else {"RIDGEFILL_VLLM": settings})
+
+    def refused(self, settings, **arguments):
+        """The sentence of a start that is refused."""
+        asked = {"model": str(self.folders[0]), "enforce_eager": True, "skip_tokenizer_init": True, **arguments}
+        words = [str(PYTHON), str(Path(__file__).with_name("driver.py")), json.dumps({"max_model_len": 512, **asked})]
+        done = subprocess.run(
+            words,
+            env=self.environment(settings if isinstance(settings, str) else json.dumps(settings)),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+        assert done.returncode != 0, "it started"
+        return next(line for line in reversed(done.stderr.splitlines()) if line.startswith("ridgefill.errors."))
+
+
+@pytest.fixture(scope="session")
+def engines(folders, tmp_path_factory):
+    """Engines of the tiny model."""
+    found = Engines(folders, tmp_path_factory.mktemp("engines"))
+    yield found
+    for engine in found.running.values():
+        engine.stop()
