@@ -49,35 +49,29 @@ class VisibleKeys(Tensor):
 
 
 def _parted(mask: VisibleKeys, query: Tensor, key: Tensor, given: Mapping[str, Any]) -> bool:
-    """Whether the call can be made in two parts: the processor's kernel returns the log-sum-exp that it takes."""
+    """Whether the call can be made in two parts: the processor's kernel returns the log-sum-exp that it takes.
+
+    Only in fp32: in smaller types each part would be rounded before they are merged, which doubles the error.
+    """
     plain = not given.get("dropout_p") and not given.get("enable_gqa") and not given.get("is_causal")
     rows = query.shape[2] == mask.shape[2] and query.shape[1] == key.shape[1]
-    return plain and rows and mask.before > 0 and query.device.type == "cpu"
+    return plain and rows and mask.before > 0 and query.device.type == "cpu" and query.dtype == torch.float32
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, mask: VisibleKeys, scale: float | None) -> Tensor:
-    """Attention of ``query`` ``[B, heads, R, d]`` over all keys ``[B, heads, keys, d]``, key-value heads repeated.
-
-    Smaller types are reckoned in fp32 and rounded once: parts rounded before they are merged would double the error.
-    """
+    """Attention of ``query`` ``[B, heads, R, d]`` over all keys ``[B, heads, keys, d]``, key-value heads repeated."""
     batch, heads, count, width = query.shape
     groups, before = mask.groups, mask.before
     with torch._C.DisableTorchFunctionSubclass():
-        rows = query.float()
         seen, weight = _FLASH(
-            rows.reshape(batch, heads // groups, groups * count, width),
-            key[:, ::groups, :before].float(),
-            value[:, ::groups, :before].float(),
+            query.reshape(batch, heads // groups, groups * count, width),
+            key[:, ::groups, :before],
+            value[:, ::groups, :before],
             scale=scale,
         )
         inner = None if mask.causal else torch.where(mask[..., before:], 0.0, float("-inf"))
         rest, weight_rest = _FLASH(
-            rows,
-            key[:, :, before:].float(),
-            value[:, :, before:].float(),
-            is_causal=mask.causal,
-            attn_mask=inner,
-            scale=scale,
+            query, key[:, :, before:], value[:, :, before:], is_causal=mask.causal, attn_mask=inner, scale=scale
         )
         share = torch.sigmoid(weight_rest - weight.reshape(batch, heads, count))[..., None]
-        return torch.lerp(seen.reshape(query.shape), rest, share).to(query.dtype)
+        return torch.lerp(seen.reshape(query.shape), rest, share)

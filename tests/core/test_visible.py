@@ -80,16 +80,10 @@ def test_an_unwritten_key_is_not_hidden_by_the_merge():
     assert attention(query, key, value, attn_mask=mask).isnan().all()
 
 
-def test_smaller_types_are_rounded_once():
-    """As near to the truth as the stock kernel under a plain mask; parts rounded before their merge are not."""
+def test_smaller_types_go_to_the_stock_kernel():
+    """Two roundings instead of one would double the error of a part."""
     mask, given = masked(list(range(100, 164)), 0, 2), tensors(4, 2, 64, 164, torch.bfloat16)
-    plain = mask.as_subclass(torch.Tensor)
-    truth = attention(*(x.double() for x in given), attn_mask=plain)
-    ours, stock = (attention(*given, attn_mask=how) for how in (mask, plain))
-    assert ours.dtype == torch.bfloat16
-    assert not torch.equal(ours, stock)
-    assert (ours - truth).abs().max() <= (stock - truth).abs().max()
-    assert (ours - truth).abs().mean() < (stock - truth).abs().mean()
+    assert torch.equal(attention(*given, attn_mask=mask), attention(*given, attn_mask=mask.as_subclass(torch.Tensor)))
 
 
 def test_anything_but_attention_sees_a_plain_tensor():

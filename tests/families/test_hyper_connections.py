@@ -228,6 +228,11 @@ def test_a_saved_model_loads_with_the_width_that_its_experts_have_together(model
 
     ids = torch.arange(30)[None]
     loaded = load_model_folder(tmp_path, configured(48), "float32")
-    assert torch.equal(loaded.adapter.logits(run_exact(loaded.adapter, ids).hidden), model(ids).logits)
+    # Weights lie elsewhere in memory once they are loaded, which changes last bits on some processors: the stock model
+    # that gives the same bits is the one with the same weights in the same place.
+    kept = dict(loaded.network.named_parameters())
+    assert all(torch.equal(kept[name], weight) for name, weight in model.named_parameters())
+    assert torch.equal(loaded.adapter.logits(run_exact(loaded.adapter, ids).hidden), loaded.network(ids).logits)
+    torch.testing.assert_close(loaded.network(ids).logits, model(ids).logits)
     with pytest.raises(ModelError, match="intermediate 48; tiny expects 64"):
         load_model_folder(tmp_path, configured(64), "float32")

@@ -9,7 +9,7 @@ rule tables:
     localrule: True
     conda:
         "../envs/ridgefill.yaml"
-    threads: workflow.cores
+    threads: lambda wildcards: workflow.cores
     resources:
         mem_mb=2000,
         runtime=10,
