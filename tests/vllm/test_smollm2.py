@@ -20,6 +20,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def prompts():
     """Pieces of this project's own documentation, 260 to 505 tokens each."""
+    if not MAPS.is_dir() or not MODEL.is_dir():
+        pytest.skip(f"{MAPS.relative_to(ROOT)} is not there: `make demo` makes model and maps")
     tokenizer = AutoTokenizer.from_pretrained(MODEL)
     text = "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "docs").glob("*.md")))
     ids = tokenizer(text).input_ids
@@ -54,8 +56,6 @@ def test_filled_tokens_are_the_references(engines, prompts, dtype, share):
     sums, so ties fall either way: two such steps are all that may divide them. Exact prefill gives other tokens, by
     more, so the fill was at work.
     """
-    if not MAPS.is_dir() or not MODEL.is_dir():
-        pytest.skip(f"{MAPS.relative_to(ROOT)} is not there: `make demo` makes model and maps")
     engine = engines.get(dtype=dtype, model=str(MODEL), maps=str(MAPS), tail=TAIL, min_filled=LEAST)
     asked = {"prompts": prompts, "new": NEW}
     filled, _ = engine.act("generate", **asked, switches=[1] * PROMPTS)
