@@ -6,7 +6,6 @@ import argparse
 import importlib.metadata
 import os
 import platform
-from pathlib import Path
 from typing import Any
 
 from ledger.branches import ledger_home, open_branch
@@ -19,8 +18,8 @@ from ridgefill.results import write_bytes, write_json
 from ridgefill.tables.render import render
 from workflow.gate import needed_runs
 from workflow.jobs.common import Job, job_from, parser, run_job
+from workflow.reporting import NOTES, verdict_row
 
-NOTES = Path("workflow/report/notes.yaml")
 RECORDED = ("torch", "transformers", "numpy", "pyarrow", "duckdb", "snakemake", "safetensors", "tokenizers")
 
 
@@ -32,19 +31,10 @@ def work(arguments: argparse.Namespace) -> str:
     write_json(job.out / "provenance.json", _provenance(job, registration))
     write_bytes(job.out / "claim.yaml", (job.root / job.experiment.claim).read_bytes())
     measures = Measures(job.out)
-    verdicts = []
-    for prediction in registration.claim.predictions:
-        found = decide(prediction, measures.lookup)
-        verdicts.append(
-            {
-                "id": found.id,
-                "says": prediction.says,
-                "rule_text": rule_text(prediction.rule),
-                "verdict": found.verdict,
-                "reason": found.reason,
-                "values": [dict(value) for value in found.values],
-            }
-        )
+    verdicts = [
+        verdict_row(decide(prediction, measures.lookup), prediction.says, rule_text(prediction.rule))
+        for prediction in registration.claim.predictions
+    ]
     write_json(job.out / "verdicts.json", verdicts)
     done = render(job.out, job.root / NOTES, ledger_home(job.root))
     counted = ", ".join(f"{verdict['id']} {verdict['verdict']}" for verdict in verdicts) or "no predictions"

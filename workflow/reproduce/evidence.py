@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from ledger.artifacts import check_published, standing_outputs
 from ledger.branches import MAIN, branch_names, branch_path
@@ -20,7 +18,7 @@ from ledger.reports import BranchReport
 from ledger.verdicts import Decided
 from ledger.verify import verify
 from ledger.world import World
-from ridgefill.errors import ResultsError
+from ridgefill.provider import config_sha256
 from ridgefill.results import files_of, metadata_of, read_json, read_table
 
 PUBLISHED = Path("data/results")
@@ -115,7 +113,7 @@ class Evidence:
         registered = provenance.get("registration") if isinstance(provenance, dict) else None
         if not isinstance(registered, dict) or registered.get("leaf") != entry.leaf:
             yield f"{PUBLISHED / experiment}/provenance.json names another registration than entry #{entry.seq}"
-        stated = config_sha256(folder)
+        stated = config_sha256(read_json(folder / "experiment.json"))
         for name in files_of(folder):
             if metadata_of(read_table(folder / name, files_of(folder)[name]))["config_sha256"] != stated:
                 yield f"{PUBLISHED / experiment}/experiment.json is not the settings that {name} was made under"
@@ -131,13 +129,3 @@ def gather(root: Path) -> Evidence:
     world = World({MAIN: read_chain(branch_path(root, MAIN))})
     findings = [*report.findings, *(check_published(root, world) if world.chains[MAIN].sound else ())]
     return Evidence(root, report, world, tuple(item.line() for item in findings if item.level == "error"))
-
-
-def config_sha256(folder: Path) -> str:
-    """SHA-256 of a folder's settings, as the Parquet files state it that were made under them."""
-    settings = read_json(folder / "experiment.json")
-    try:
-        resolved: dict[str, Any] = {name: settings[name] for name in ("experiment", "model")}
-    except (KeyError, TypeError) as error:
-        raise ResultsError(f"{folder}/experiment.json lacks {error}; restore it from the repository") from error
-    return hashlib.sha256(json.dumps(resolved, sort_keys=True).encode()).hexdigest()

@@ -15,11 +15,11 @@ from ridgefill.recompute import compare as documents
 from ridgefill.recompute import recompute, write_report
 from ridgefill.results import files_of, write_json
 from ridgefill.tables.render import render
+from workflow.reporting import NOTES, verdict_row
 from workflow.reproduce.cells import CellsCompared, compare_cells
 from workflow.reproduce.evidence import PUBLISHED, Evidence
 from workflow.reproduce.samples import samples_only
 
-NOTES = Path("workflow/report/notes.yaml")
 COPIED = ("experiment.json", "provenance.json", "claim.yaml", "overlap.json")
 FIGURES = (".png", ".svg")
 
@@ -89,17 +89,7 @@ def _rendered(evidence: Evidence, source: Path, out: Path) -> Rebuilt:
 
 def verdict_rows(decided: Decided) -> list[dict[str, Any]]:
     """The verdicts as the report step writes them, so that the rebuilt report rests on what was decided here."""
-    return [
-        {
-            "id": verdict.id,
-            "says": decided.says[verdict.id],
-            "rule_text": decided.rules[verdict.id],
-            "verdict": verdict.verdict,
-            "reason": verdict.reason,
-            "values": [dict(value) for value in verdict.values],
-        }
-        for verdict in decided.verdicts
-    ]
+    return [verdict_row(one, decided.says[one.id], decided.rules[one.id]) for one in decided.verdicts]
 
 
 def _redrawn(published: Path, rebuilt: Path) -> tuple[str, ...]:
