@@ -17,7 +17,7 @@ from ridgefill.errors import ConfigError
 from ridgefill.maps import load_maps
 from ridgefill.vllm_plugin.late import LateLayers, late_layers
 from ridgefill.vllm_plugin.logs import say_ready
-from ridgefill.vllm_plugin.settings import VARIABLE, settings_from_environment, where
+from ridgefill.vllm_plugin.settings import settings_of_this_process, where
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,7 @@ class RidgeFillLlamaForCausalLM(LlamaForCausalLM):
         self, *, vllm_config: VllmConfig, prefix: str = "", layer_type: type[torch.nn.Module] = LlamaDecoderLayer
     ) -> None:
         super().__init__(vllm_config=vllm_config, prefix=prefix, layer_type=layer_type)
-        settings = settings_from_environment()
-        if settings is None:
-            raise ConfigError(f"{VARIABLE} was set when the engine started and is not in this process; set it for all")
+        settings = settings_of_this_process()
         self.settings, self.dtype, self.name = settings, vllm_config.model_config.dtype, vllm_config.model_config.model
         self.late: LateLayers | None = None
 

@@ -17,7 +17,7 @@ from ridgefill.errors import ConfigError
 from ridgefill.vllm_plugin.llama import FilledStep
 from ridgefill.vllm_plugin.logs import say_filled
 from ridgefill.vllm_plugin.requests import first_exact
-from ridgefill.vllm_plugin.settings import VARIABLE, Settings, settings_from_environment
+from ridgefill.vllm_plugin.settings import Settings, settings_of_this_process
 from ridgefill.vllm_plugin.steps import Step, divide
 
 
@@ -97,9 +97,7 @@ class RidgeFillWorker(CPUWorker):
     def init_device(self) -> None:
         """Prepare the processor, then put the runner in the place of the stock one, which holds nothing yet."""
         super().init_device()
-        settings = settings_from_environment()
-        if settings is None:
-            raise ConfigError(f"{VARIABLE} was set when the engine started and is not in this process; set it for all")
+        settings = settings_of_this_process()
         if self.use_v2_model_runner:
             raise ConfigError(
                 "vLLM chose its second model runner, and RidgeFill fills in the first; set VLLM_USE_V2_MODEL_RUNNER=0"

@@ -12,10 +12,9 @@ from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.request import Request
 
-from ridgefill.errors import ConfigError
 from ridgefill.vllm_plugin.logs import say_odd_switch, say_resumed
 from ridgefill.vllm_plugin.requests import first_exact
-from ridgefill.vllm_plugin.settings import SWITCH, VARIABLE, settings_from_environment, wanted
+from ridgefill.vllm_plugin.settings import SWITCH, settings_of_this_process, wanted
 
 
 @dataclass(frozen=True)
@@ -51,9 +50,7 @@ class RidgeFillScheduler(Scheduler):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        settings = settings_from_environment()
-        if settings is None:
-            raise ConfigError(f"{VARIABLE} was set when the engine started and is not in this process; set it for all")
+        settings = settings_of_this_process()
         self.settings = settings
         self.digest = get_hash_fn_by_name(self.cache_config.prefix_caching_hash_algo)
         self.resumed_positions = 0

@@ -49,6 +49,14 @@ def settings_from_environment(environment: Mapping[str, str] | None = None) -> S
     return parse_settings(text) if text else None
 
 
+def settings_of_this_process() -> Settings:
+    """The settings that the engine was started with. Raises ``ConfigError`` in a process that they did not reach."""
+    settings = settings_from_environment()
+    if settings is None:
+        raise ConfigError(f"{VARIABLE} was set when the engine started and is not in this process; set it for all")
+    return settings
+
+
 def parse_settings(text: str) -> Settings:
     """Settings from a path, or from a JSON object with ``maps`` and other fields of ``Settings``.
 
