@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 
 from ridgefill.arms import ARM_NAMES, Arm, ArmSettings, Fill, Order, Part, Scaled, SplitLayer, arm_table
 from ridgefill.errors import ConfigError
-from ridgefill.map_options import RidgeOptions, Towards
+from ridgefill.map_options import LamFor, RidgeOptions, Towards
 from ridgefill.selectors.named import SELECTORS, selector_from
 from ridgefill.sizes import Count, Frozen
 
@@ -57,6 +57,13 @@ class MapsSpec(Frozen):
 
     towards: Towards = "zero"
     rank: Count | None = None
+    lam_for: LamFor | None = Field(default=None, exclude_if=_unset)
+    tokens: Count | None = Field(default=None, exclude_if=_unset)
+
+    @property
+    def options(self) -> RidgeOptions:
+        """The same as the library takes it."""
+        return RidgeOptions(self.towards, self.rank, self.lam_for or "split", self.tokens)
 
 
 class ArmSpec(Frozen):
@@ -127,5 +134,5 @@ def arm_from(spec: ArmSpec, settings: ArmSettings) -> Arm:
     if spec.match is not None:
         given["matched"] = table[spec.match]
     if spec.maps is not None:
-        given["maps"] = RidgeOptions(spec.maps.towards, spec.maps.rank)
+        given["maps"] = spec.maps.options
     return replace(table[spec.like], name=spec.name, **given)

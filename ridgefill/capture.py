@@ -8,7 +8,7 @@ import torch
 
 from ridgefill.errors import ConfigError, TextError
 from ridgefill.models.base import Adapter
-from ridgefill.moments import Chunk, Moments, stream_moments
+from ridgefill.moments import Chunk, Moments, merge, stream_moments
 from ridgefill.passes import run_exact
 
 Progress = Callable[[int], None]
@@ -75,6 +75,47 @@ def capture(
         adapter.require_split(split)
     chunks = _chunks(adapter, texts, splits, stride, progress)
     return stream_moments(chunks, splits, adapter.layers)
+
+
+def capture_lengths(
+    adapter: Adapter,
+    texts: Iterable[list[int]],
+    splits: Sequence[int],
+    lengths: Iterable[int],
+    *,
+    stride: int = 1,
+    progress: Progress = lambda tokens: None,
+) -> dict[int | None, Moments]:
+    """As ``capture``, from the same one pass also the moments of the first pieces that hold each of ``lengths`` tokens.
+
+    By number of tokens, and under None those of all. Raises ``TextError`` when a length leaves nothing for the next.
+    """
+    rest = iter(texts)
+    found: dict[int | None, Moments] = {}
+    so_far: list[Moments] = []
+    given = 0
+    for length in (*sorted(set(lengths)), None):
+        part = _Until(rest, None if length is None else length - given)
+        moments = capture(adapter, part, splits, stride=stride, progress=progress)
+        given += part.given
+        so_far = [merge(*so_far, moments) if so_far else moments]
+        found[length] = so_far[0]
+    return found
+
+
+class _Until:
+    """The next pieces that hold ``tokens`` or are all that is left; ``given``: how many they held."""
+
+    def __init__(self, rest: Iterator[list[int]], tokens: int | None) -> None:
+        self.rest, self.tokens, self.given = rest, tokens, 0
+
+    def __iter__(self) -> Iterator[list[int]]:
+        while self.tokens is None or self.given < self.tokens:
+            piece = next(self.rest, None)
+            if piece is None:
+                return
+            self.given += len(piece)
+            yield piece
 
 
 def _chunks(

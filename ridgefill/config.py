@@ -18,6 +18,7 @@ from ridgefill.arm_specs import arm_from
 from ridgefill.arms import Arm, ArmSettings, make_arm
 from ridgefill.cost import Geometry, geometry_of
 from ridgefill.errors import ConfigError
+from ridgefill.fitted_names import fit_lengths
 from ridgefill.settings import Experiment, ExperimentFile, ModelConfig
 from ridgefill.suite_settings import SECOND_QUESTION
 from ridgefill.suites.longbench.datasets import find_dataset
@@ -174,6 +175,17 @@ def check_fits_model(experiment: Experiment, model: ModelConfig, where: str) -> 
             f"context of {model.name} ({geometry.context})"
         )
     _check_suite_arms(experiment, where)
+    _check_fit_lengths(experiment, geometry.layers, where)
+
+
+def _check_fit_lengths(experiment: Experiment, layers: int, where: str) -> None:
+    """Refuse maps fitted on all tokens of the capture, or more, by an arm that names their number."""
+    for tokens in fit_lengths(experiment_arms(experiment, layers), experiment.splits):
+        if tokens >= experiment.capture.tokens:
+            raise ConfigError(
+                f"{where}: an arm's maps are fitted on {tokens} tokens, and capture.tokens is "
+                f"{experiment.capture.tokens}; expected fewer, or no maps.tokens for all of them"
+            )
 
 
 def _continued_prompts(experiment: Experiment) -> dict[str, tuple[int, int]]:

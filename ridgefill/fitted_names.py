@@ -18,6 +18,11 @@ def needed_maps(arms: Collection[Arm], splits: Collection[int]) -> tuple[tuple[i
     return tuple(wanted)
 
 
+def fit_lengths(arms: Collection[Arm], splits: Collection[int]) -> tuple[int, ...]:
+    """Numbers of calibration tokens, fewer than all, that maps of single arms are fitted on."""
+    return tuple(sorted({options.tokens for _, options in needed_maps(arms, splits) if options.tokens is not None}))
+
+
 def maps_name(split: int, options: RidgeOptions) -> str:
     """Folder of one set of maps: ``split19``, ``split19-identity-rank64``."""
     return f"split{split}{options.suffix}"

@@ -11,14 +11,14 @@ from torch import Tensor
 
 from ridgefill.capture import capture, cut
 from ridgefill.errors import ConfigError, NumericsError, TextError
-from ridgefill.lam import CosineRow, choose_lam, lam_curve, mean_write_cosine
+from ridgefill.lam import CosineRow, choose_lam, choose_lams, lam_curve, mean_write_cosine
 from ridgefill.map_options import PLAIN, RidgeOptions, Towards
 from ridgefill.models.base import Adapter
 from ridgefill.models.wrap import adapter_for
 from ridgefill.pretrained import RidgeFillMaps
 from ridgefill.progress import progress as progress_bar
 from ridgefill.ridge import factorise
-from ridgefill.ridge_options import pick, solve_with
+from ridgefill.ridge_options import solve_by_layer
 
 LAM_GRID = (0.00001, 0.0001, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """What ``lam`` is chosen from unless told otherwise: the paper's range, and below it, as one massive channel can carry
@@ -82,10 +82,8 @@ def fit_maps(
     tested = _fed(tests, "lam", progress)
     curve = lam_curve(adapter, {split: factors}, grid, tested, options) if tests else []
     chosen = choose_lam(curve, split, grid)
-    lams = dict.fromkeys(range(split, adapter.layers), chosen)
-    if per_layer_lam:
-        lams |= {layer: choose_lam(curve, split, grid, layer) for layer in {row.layer for row in curve}}
-    maps = pick({one: solve_with(factors, one, options) for one in sorted(set(lams.values()))}, lams)
+    lams = choose_lams(curve, split, grid, adapter.layers, per_layer_lam)
+    maps = solve_by_layer(factors, lams, options)
     fit = {"model": _name(model), "chunk": chunk, "stride": stride, **factors.record(chosen)}
     fit |= _described(options, curve, lams, chosen)
     # One place and type whatever the model's, so that what is saved does not depend on where it was fitted.

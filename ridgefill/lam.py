@@ -96,5 +96,16 @@ def choose_lam(rows: Sequence[CosineRow], split: int, grid: Sequence[float], lay
     return best_lam(grid, [mean_write_cosine(rows, split, lam, layer) for lam in grid])
 
 
+def choose_lams(
+    rows: Sequence[CosineRow], split: int, grid: Sequence[float], layers: int, per_layer: bool
+) -> dict[int, float]:
+    """The ``lam`` of every layer from ``split`` on: one for all, or with ``per_layer`` one for each predicted one."""
+    lams = dict.fromkeys(range(split, layers), choose_lam(rows, split, grid))
+    if per_layer:
+        predicted = sorted({row.layer for row in rows if row.split == split})
+        lams |= {layer: choose_lam(rows, split, grid, layer) for layer in predicted}
+    return lams
+
+
 def _cosine_sum(a: Tensor, b: Tensor) -> float:
     return float(torch.nn.functional.cosine_similarity(a.float(), b.float(), dim=-1).double().sum())

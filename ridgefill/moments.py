@@ -138,17 +138,20 @@ def merge(a: Moments, b: Moments) -> Moments:
     return Moments(a.layers, a.splits, rows, mean, scatter, gram, cross, state_mean)
 
 
-def save_moments(path: Path, moments: Moments, metadata: Mapping[str, str]) -> None:
-    """Write moments to one safetensors file, atomically."""
-    tensors = {f"mean.{layer}": value for layer, value in moments.mean.items()}
-    tensors |= {f"scatter.{layer}": value.reshape(1) for layer, value in moments.scatter.items()}
-    tensors |= {f"gram.{split}": value for split, value in moments.gram.items()}
-    tensors |= {f"cross.{split}": value for split, value in moments.cross.items()}
-    tensors |= {f"state_mean.{split}": value for split, value in moments.state_mean.items()}
+def save_moments(
+    path: Path, moments: Moments, metadata: Mapping[str, str], shorter: Mapping[int, Moments] | None = None
+) -> None:
+    """Write moments to one safetensors file, atomically. shorter: by number of tokens, those of the first ones alone,
+    of the same splits; their tensors' names begin with ``tokens<n>.``."""
+    shorter = shorter or {}
+    tensors = _tensors(moments)
+    for tokens, one in shorter.items():
+        tensors |= {f"tokens{tokens}.{name}": value for name, value in _tensors(one).items()}
     header = {
         "layers": str(moments.layers),
         "splits": ",".join(map(str, moments.splits)),
         "rows": str(moments.rows),
+        **{f"tokens{tokens}.rows": str(one.rows) for tokens, one in shorter.items()},
         **metadata,
     }
     with replacing(path) as temporary:
@@ -158,21 +161,35 @@ def save_moments(path: Path, moments: Moments, metadata: Mapping[str, str]) -> N
             raise OSError(str(error)) from error
 
 
-def load_moments(path: Path) -> Moments:
-    """Read what ``save_moments`` wrote. Raises ``ResultsError`` when the file is missing or damaged."""
+def _tensors(moments: Moments) -> dict[str, Tensor]:
+    tensors = {f"mean.{layer}": value for layer, value in moments.mean.items()}
+    tensors |= {f"scatter.{layer}": value.reshape(1) for layer, value in moments.scatter.items()}
+    tensors |= {f"gram.{split}": value for split, value in moments.gram.items()}
+    tensors |= {f"cross.{split}": value for split, value in moments.cross.items()}
+    tensors |= {f"state_mean.{split}": value for split, value in moments.state_mean.items()}
+    return tensors
+
+
+def load_moments(path: Path, tokens: int | None = None) -> Moments:
+    """Read what ``save_moments`` wrote; those of the first ``tokens`` where given. Raises ``ResultsError`` when the
+    file is missing or damaged, or does not hold them."""
+    prefix = "" if tokens is None else f"tokens{tokens}."
     try:
         with safe_open(path, framework="pt") as stored:
             header = stored.metadata()
-            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+            names = [name for name in stored.keys() if prefix or not name.startswith("tokens")]  # noqa: SIM118
+            tensors = {name: stored.get_tensor(name) for name in names if name.startswith(prefix)}
     except (OSError, ValueError, RuntimeError) as error:
         raise ResultsError(f"{path} is not a readable moments file ({error}); delete it and capture again") from error
     except SafetensorError as error:
         raise ResultsError(f"{path} is damaged ({error}); delete it and capture again") from error
     if not header or not {"layers", "splits", "rows"} <= header.keys():
         raise ResultsError(f"{path} is no moments file: it lacks the header that a capture writes; capture again")
+    if f"{prefix}rows" not in header:
+        raise ResultsError(f"{path} holds no moments of the first {tokens} tokens alone; capture again")
     groups: dict[str, dict[int, Tensor]] = {"mean": {}, "scatter": {}, "gram": {}, "cross": {}, "state_mean": {}}
     for name, value in tensors.items():
-        group, number = name.split(".")
+        group, number = name.removeprefix(prefix).split(".")
         groups[group][int(number)] = value[0] if group == "scatter" else value
     splits = tuple(int(split) for split in header["splits"].split(","))
-    return Moments(int(header["layers"]), splits, int(header["rows"]), **groups)
+    return Moments(int(header["layers"]), splits, int(header[f"{prefix}rows"]), **groups)

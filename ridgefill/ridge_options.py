@@ -100,6 +100,11 @@ def solve_with(factors: Factorised, lam: float, options: RidgeOptions = PLAIN) -
     return LowRankMaps(split, _single(left), _single(right), biases, identity)
 
 
+def solve_by_layer(factors: Factorised, lams: Mapping[int, float], options: RidgeOptions = PLAIN) -> Maps:
+    """As ``solve_with``, every layer with the ``lam`` that ``lams`` gives it."""
+    return pick({one: solve_with(factors, one, options) for one in sorted(set(lams.values()))}, lams)
+
+
 def pick(solved: Mapping[float, Maps], lams: Mapping[int, float]) -> Maps:
     """One set of maps whose layer ``l`` comes from ``solved[lams[l]]``; all of them fitted with the same options."""
     first = next(iter(solved.values()))

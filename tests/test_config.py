@@ -139,6 +139,11 @@ def test_unknown_model_names_the_known_ones(root):
         ("fit.lam_grid", [0.1, 0.01], r"fit\.lam_grid: .*strictly increasing"),
         ("fit.lam_grid", [0.0], r"fit\.lam_grid\.0: .*greater than 0"),
         ("fit.lam_grid", [], r"fit\.lam_grid: .*at least 1 item"),
+        (
+            "arms",
+            ["exact", {"name": "all", "like": "ridgefill", "maps": {"tokens": 32768}}],
+            r"maps are fitted on 32768 tokens, and capture\.tokens is 32768; expected fewer",
+        ),
         ("rows_share", 1.5, r"rows_share: .*less than 1"),
         ("window", 100000, r"window \(100000\) must not exceed tail"),
         ("suites.ruler.lengths", [100], r"suites\.ruler\.lengths 100 is 100 tokens; expected a prompt over the tail"),

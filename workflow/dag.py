@@ -22,7 +22,14 @@ from ridgefill.config import (
     with_overrides,
 )
 from ridgefill.errors import RidgeFillError
-from ridgefill.fitted_names import FREQUENCIES, maps_name, needed_corrections, needed_maps, needs_frequencies
+from ridgefill.fitted_names import (
+    FREQUENCIES,
+    fit_lengths,
+    maps_name,
+    needed_corrections,
+    needed_maps,
+    needs_frequencies,
+)
 from ridgefill.models.source import FAMILIES, RECORD, local_folder
 from ridgefill.results import MORE_FILES
 from ridgefill.settings import Experiment, HubSource, ModelConfig
@@ -147,6 +154,10 @@ class Plan:
     def map_names(self, name: str) -> str:
         """All maps that its arms need, so that an arm with maps of its own has them fitted."""
         return " ".join(maps_name(*one) for one in needed_maps(self.arms(name), self.experiment(name).splits))
+
+    def fit_lengths(self, name: str) -> str:
+        """Numbers of tokens, fewer than all, that some arm's maps are fitted on."""
+        return " ".join(map(str, fit_lengths(self.arms(name), self.experiment(name).splits)))
 
     def correction_names(self, name: str) -> str:
         """All state corrections that its arms need."""

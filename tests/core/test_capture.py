@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ridgefill.capture import capture, pieces
+from ridgefill.capture import capture, capture_lengths, pieces
 from ridgefill.errors import NumericsError, TextError
 from ridgefill.models.llama import LlamaAdapter
 
@@ -52,6 +52,27 @@ def test_a_chunked_capture_equals_the_stock_activations_at_once(tiny, adapter, p
             block = found.cross[split][:, 32 * place : 32 * (place + 1)]
             assert float((block - cross).abs().max() / cross.abs().max()) < 1e-6
             assert float(found.scatter[layer]) == pytest.approx(total, rel=1e-6)
+
+
+def test_one_pass_gives_the_moments_of_the_first_tokens_too(adapter, prompt):
+    """Each length by itself is a capture of the first pieces that hold it; together they are the whole."""
+    texts = [prompt(tokens, seed)[0].tolist() for seed, tokens in enumerate((40, 30, 33, 41, 64))]
+    done = []
+    found = capture_lengths(adapter, texts, SPLITS, [71, 40], progress=done.append)
+    assert done == [len(ids) for ids in texts]
+    assert {length: one.rows for length, one in found.items()} == {40: 40, 71: 103, None: 208}
+    for length, count in ((40, 1), (71, 3), (None, 5)):
+        alone = capture(adapter, texts[:count], SPLITS)
+        for split in SPLITS:
+            torch.testing.assert_close(found[length].gram[split], alone.gram[split], rtol=1e-5, atol=1e-4)
+            torch.testing.assert_close(found[length].cross[split], alone.cross[split], rtol=1e-5, atol=1e-4)
+            torch.testing.assert_close(found[length].mean[split], alone.mean[split], rtol=0, atol=1e-6)
+
+
+def test_a_length_that_takes_all_tokens_is_refused(adapter, prompt):
+    """Nothing would be left for the maps fitted on all of them."""
+    with pytest.raises(TextError, match="no text"):
+        capture_lengths(adapter, [prompt(40, 1)[0].tolist()], SPLITS, [40])
 
 
 @given(

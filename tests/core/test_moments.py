@@ -143,6 +143,20 @@ def test_moments_survive_their_file_bit_for_bit(tmp_path):
         assert all(torch.equal(stored[key], kept[key]) for key in kept)
 
 
+def test_moments_of_fewer_tokens_share_the_file(tmp_path):
+    """Each comes back as it was, the whole is what it is without them, and others are refused."""
+    part, whole = (reduce(merge, in_chunks(activations(300), [100] * count)) for count in (1, 3))
+    path = tmp_path / "m.safetensors"
+    save_moments(path, whole, {}, {64: part})
+    for tokens, expected in ((None, whole), (64, part)):
+        loaded = load_moments(path, tokens)
+        assert (loaded.splits, loaded.rows) == (expected.splits, expected.rows)
+        assert loaded.gram.keys() == expected.gram.keys()
+        assert all(torch.equal(loaded.cross[split], expected.cross[split]) for split in SPLITS)
+    with pytest.raises(ResultsError, match="no moments of the first 65 tokens alone; capture again"):
+        load_moments(path, 65)
+
+
 def test_a_missing_or_damaged_moments_file_is_refused(tmp_path):
     """Absent, cut short or not a tensor file: one sentence that names it."""
     path = tmp_path / "m.safetensors"

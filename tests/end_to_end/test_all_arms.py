@@ -29,6 +29,10 @@ SUITES = {
         "arms": ["ridgefill"],
     },
 }  # fmt: skip
+REFITTED = [
+    {"name": "lam_per_layer", "like": "ridgefill", "maps": {"lam_for": "layer"}},
+    {"name": "fewer_tokens", "like": "ridgefill", "maps": {"tokens": 512}},
+]
 MODEL = f"""\
 name: tiny
 family: qwen3_5
@@ -56,7 +60,7 @@ def arms():
     assert lists[0] == lists[1]
     low = {"name": "ridgefill_rank64", "like": "ridgefill", "maps": {"towards": "identity", "rank": 8}}
     shared = [low if isinstance(arm, dict) and arm["name"] == "ridgefill_rank64" else arm for arm in lists[0]]
-    return [*shared, *RECURRENT, CORRECTED_IDENTITY]
+    return [*shared, *RECURRENT, CORRECTED_IDENTITY, *REFITTED]
 
 
 def names():
@@ -141,6 +145,18 @@ def test_arms_spend_what_they_are_for(done):
         for name in ("scale_keys_tail", "ridgefill_state_correction", "identity_state_correction"):
             assert by_arm[name]["correction_macs"] > 0
         assert by_arm["ridgefill_rank64"]["macs"] < by_arm["ridgefill"]["macs"]
+
+
+def test_maps_fitted_otherwise_are_there_and_say_how(done):
+    """Of fewer tokens, by their rows; with a penalty per layer, by each of them; the choice's curve beside them."""
+    fits = {
+        name: json.loads((done.results / "maps" / f"split{SPLIT}{name}" / "ridgefill.json").read_text("utf-8"))["fit"]
+        for name in ("", "-tokens512", "-lam-per-layer")
+    }
+    assert 512 <= fits["-tokens512"]["rows"] < fits[""]["rows"] == fits["-lam-per-layer"]["rows"]
+    assert len(fits["-lam-per-layer"]["lam_by_layer"]) == LAYERS - SPLIT
+    curve = rows(done, "lam/more_maps.parquet")
+    assert {"zero-tokens512", "zero-lam-per-layer"} < {row["towards"] for row in curve}
 
 
 def test_what_corrections_measured_is_there_by_layer_and_head(done):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from ridgefill.config import experiment_arms
+from ridgefill.fitted_names import fit_lengths
 from ridgefill.models.source import model_inputs
 from ridgefill.progress import progress
 from ridgefill.suites.documents import calibration
@@ -18,7 +20,7 @@ def work(arguments: argparse.Namespace) -> str:
     job = job_from(arguments)
     import torch
 
-    from ridgefill.capture import capture, pieces
+    from ridgefill.capture import capture_lengths, pieces
     from ridgefill.evaluation.prompts import opening
     from ridgefill.models.load import load_model_folder
     from ridgefill.moments import save_moments
@@ -29,14 +31,16 @@ def work(arguments: argparse.Namespace) -> str:
         loaded = load_model_folder(job.model_folder, job.model, experiment.dtype)
         texts = token_texts(job, loaded.tokenizer, "calibration")
         with progress(settings.tokens, "capture", "tokens") as bar:
-            moments = capture(
+            found = capture_lengths(
                 loaded.adapter,
                 pieces(texts, settings.chunk, settings.tokens, opening(loaded.tokenizer)),
                 experiment.splits,
+                fit_lengths(experiment_arms(experiment, loaded.adapter.layers), experiment.splits),
                 stride=settings.stride,
                 progress=bar.update,
             )
-        save_moments(job.out / MOMENTS, moments, job.metadata(attempt))
+        moments, shorter = found[None], {tokens: one for tokens, one in found.items() if tokens is not None}
+        save_moments(job.out / MOMENTS, moments, job.metadata(attempt), shorter)
         attempt.finish([MOMENTS], job.out)
     return f"capture: moments of splits {', '.join(map(str, moments.splits))} over {moments.rows} rows"
 

@@ -90,8 +90,8 @@ def _layer_rows(factors: Any, lam: float, shares: dict[int, float]) -> list[dict
 
 def _write_more_maps(job: Job, loaded: Any, factors: dict[int, Any], metadata: dict[str, str]) -> list[str]:
     """Maps of single arms and the curve that chose their ``lam``; the files of the maps, none when no arm has any."""
-    from ridgefill.lam import choose_lam, lam_curve
-    from ridgefill.ridge_options import solve_with
+    from ridgefill.lam import choose_lam, choose_lams, lam_curve
+    from ridgefill.ridge_options import solve_by_layer
 
     grid, arms = job.experiment.fit.lam_grid, experiment_arms(job.experiment, loaded.adapter.layers)
     wanted = [(split, options) for split, options in needed_maps(arms, job.experiment.splits) if options != PLAIN]
@@ -99,18 +99,37 @@ def _write_more_maps(job: Job, loaded: Any, factors: dict[int, Any], metadata: d
     files: list[str] = []
     for options in dict.fromkeys(options for _, options in wanted):
         splits = [split for split, one in wanted if one == options]
-        curve = lam_curve(
-            loaded.adapter, {split: factors[split] for split in splits}, grid, _heldout(job, loaded.tokenizer), options
-        )
-        rows += [{"towards": options.towards, "rank": options.rank, **vars(row)} for row in curve]
+        given = _factors(job, factors, splits, options)
+        curve = lam_curve(loaded.adapter, given, grid, _heldout(job, loaded.tokenizer), options)
+        rows += [{"towards": options.aim, "rank": options.rank, **vars(row)} for row in curve]
         for split in splits:
-            lam = choose_lam(curve, split, grid)
-            files += _write_maps(job, loaded, solve_with(factors[split], lam, options), options, factors[split], lam)
+            lams = choose_lams(curve, split, grid, loaded.adapter.layers, options.lam_for == "layer")
+            maps = solve_by_layer(given[split], lams, options)
+            files += _write_maps(job, loaded, maps, options, given[split], choose_lam(curve, split, grid), lams)
     write_table(job.out / MORE_LAM, "lam_curve_options", rows, metadata)
     return files
 
 
-def _write_maps(job: Job, loaded: Any, maps: Any, options: RidgeOptions, factors: Any, lam: float) -> list[str]:
+def _factors(job: Job, all_tokens: dict[int, Any], splits: list[int], options: RidgeOptions) -> dict[int, Any]:
+    """What maps of these options are solved from: the moments of their own tokens."""
+    from ridgefill.moments import load_moments
+    from ridgefill.ridge import factorise
+
+    if options.tokens is None:
+        return {split: all_tokens[split] for split in splits}
+    moments = load_moments(job.out / MOMENTS, options.tokens)
+    return {split: factorise(moments, split) for split in splits}
+
+
+def _write_maps(
+    job: Job,
+    loaded: Any,
+    maps: Any,
+    options: RidgeOptions,
+    factors: Any,
+    lam: float,
+    lams: dict[int, float] | None = None,
+) -> list[str]:
     from ridgefill.low_rank_files import save_low_rank
     from ridgefill.maps import save_maps
 
@@ -121,6 +140,11 @@ def _write_maps(job: Job, loaded: Any, maps: Any, options: RidgeOptions, factors
         "sources": list(job.experiment.capture.sources),
         "model": job.model.name,
         **({} if options == PLAIN else {"towards": options.towards, "rank": options.rank}),
+        **(
+            {"lam_by_layer": {str(layer): one for layer, one in (lams or {}).items()}}
+            if options.lam_for == "layer"
+            else {}
+        ),
     }
     save = save_maps if options.rank is None else save_low_rank
     save(folder, maps, architecture=loaded.architecture, fit=fit)

@@ -31,6 +31,7 @@ rule capture:
                 wildcards.experiment, "model", "capture", "curve", "split", "dtype"
             )
         ),
+        lengths=asked(lambda wildcards: PLAN.fit_lengths(wildcards.experiment)),
         folder=asked(lambda wildcards: PLAN.model_folder(wildcards.experiment)),
         overrides=PLAN.override_flags(),
     message:
