@@ -65,9 +65,24 @@ def untrained(hybrid: Hybrid) -> Any:
         lives = recurrent.late_half_lives if place >= hybrid.network.split else recurrent.half_lives
         with torch.no_grad():
             block.conv1d.weight.uniform_(-recurrent.conv, recurrent.conv)
+            if recurrent.late_pairs is not None and place >= hybrid.network.split:
+                pair_rows(block, recurrent.late_pairs)
             block.A_log.zero_()
             block.dt_bias.copy_(remembering(lives, recurrent.value_heads))
     return made
+
+
+def pair_rows(block: Any, noise: float) -> None:
+    """Let a Gated DeltaNet block begin with writing each row under the row before it, and reading under its own.
+
+    What follows a row is then found by a row that is like it: the pairs that an induction head makes. Keys begin as
+    queries of the row before; the convolutions' other weights are evenly spread between minus and plus ``noise``.
+    """
+    weight, width = block.conv1d.weight, block.key_dim
+    weight.uniform_(-noise, noise)
+    for first, last, tap in ((0, width, -1), (width, 2 * width, -2), (2 * width, len(weight), -1)):
+        weight[first:last, 0, tap] += 1.0
+    block.in_proj_qkv.weight[width : 2 * width] = block.in_proj_qkv.weight[:width]
 
 
 def remembering(half_lives: tuple[float, float], heads: int) -> Tensor:

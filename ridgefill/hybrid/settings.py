@@ -26,6 +26,7 @@ class RecurrentSizes(Frozen):
 
     half_lives: (shortest, longest), spaced evenly in their logarithm over the heads of a layer. late_half_lives: the
     same for layers of the second half. conv: the convolutions' weights start evenly spread between minus and plus it.
+    late_pairs: when given, layers of the second half start paired, with this noise (``network.pair_rows``).
     """
 
     key_heads: Count
@@ -35,6 +36,7 @@ class RecurrentSizes(Frozen):
     half_lives: tuple[Positive, Positive]
     late_half_lives: tuple[Positive, Positive]
     conv: Positive
+    late_pairs: Positive | None = Field(default=None, exclude_if=lambda noise: noise is None)
 
 
 class Network(Frozen):

@@ -12,6 +12,7 @@ from ridgefill.errors import ModelError
 from ridgefill.hybrid.batches import stage_of, training_batch
 from ridgefill.hybrid.network import remembering, untrained
 from ridgefill.hybrid.optimizers import Optimizers, rate_factor
+from ridgefill.hybrid.passes import convolve
 from ridgefill.hybrid.training import one_step, train
 
 toy = runpy.run_path(str(Path(__file__).with_name("toy.py")))["toy"]
@@ -140,3 +141,22 @@ def test_a_head_starts_with_the_half_life_it_was_given():
     bias = remembering((4, 1000), 3)
     left = torch.exp(-torch.nn.functional.softplus(bias.double()))
     assert (left ** torch.tensor([4, 1000**0.5 * 2, 1000]).double()).tolist() == pytest.approx([0.5] * 3, rel=1e-3)
+
+
+def test_paired_layers_begin_by_finding_what_followed_a_row():
+    """Before training: a row like an earlier one reads the value of the row after that, and nothing like the others.
+
+    Without noise, every weight but the pairs drawn as usual; the last row repeats the third, and the fourth is found.
+    """
+    data = TOY.model_dump(mode="json")
+    data["network"]["recurrent"] |= {"late_pairs": 1e-9, "key_dim": 64, "late_half_lives": [1e6, 1e6]}
+    block = untrained(toy(network=data["network"])).model.layers[4].linear_attn
+    rows = torch.randn(1, 10, 32, generator=torch.Generator().manual_seed(1))
+    rows[0, -1] = rows[0, 2]
+    mixed = torch.nn.functional.silu(convolve(block.in_proj_qkv(rows), block.conv1d.weight))[0].detach()
+    query, key, _ = mixed.split([block.key_dim, block.key_dim, block.value_dim], -1)
+    near = torch.nn.functional.cosine_similarity(query[-1:], key)
+    assert int(near.argmax()) == 3
+    assert float(near[3]) == pytest.approx(1, abs=1e-5)
+    assert float(near[1:3].max()) < 0.9
+    assert float(near[4:9].max()) < 0.9
