@@ -12,7 +12,7 @@ export TOKENIZERS_PARALLELISM := false
 .DEFAULT_GOAL := help
 EXPERIMENT ?= smollm2_split19
 
-.PHONY: help setup demo reproduce reproduce-full browser test test-slow lint format bench bench-ledger vllm test-vllm llama lengths clean
+.PHONY: help setup demo reproduce reproduce-full browser test test-slow lint format bench bench-ledger vllm vllm-setup test-vllm llama lengths clean
 
 help:
 	@echo "make demo            a real 135M model end to end on two cores, in a quarter of an hour"
@@ -20,8 +20,8 @@ help:
 	@echo "make reproduce-full EXPERIMENT=smollm2_split19   one of them from its model, compared sample by sample"
 	@echo "make test            every test; make test-slow: those that take minutes; make lint, make format"
 	@echo "make browser         a headless Chromium from Debian, for the tests of the report"
-	@echo "make bench           time to first token here; make vllm, make llama: other engines; make bench-ledger"
-	@echo "make test-vllm       the gates of the plugin for vLLM, in the engine that make vllm installs"
+	@echo "make bench           time to first token here; make vllm-setup, make llama: other engines; make bench-ledger"
+	@echo "make vllm            the plugin for vLLM: its environment, its gates, its server measured; make test-vllm: the gates"
 	@echo "make lengths         exact retrieval by prompt length"
 	@echo "make setup, make clean   the environment alone; remove results, models, texts and logs"
 
@@ -75,8 +75,13 @@ bench: $(READY)
 bench-ledger: $(READY)
 	@$(BIN)/python -m ledger.bench
 
+# The fill in vLLM: environment, gates (ten minutes), and the server measured (twenty), which wants an idle machine.
+vllm: test-vllm
+	@snakemake --cores all results/smollm2_vllm
+	@$(BIN)/python -m workflow.summary results/smollm2_vllm
+
 # Engines that users run instead, each in an environment of its own: `make bench` asks them too where they are there.
-vllm: .venv-vllm/.ready
+vllm-setup: .venv-vllm/.ready
 
 .venv-vllm/.ready: envs/vllm.txt
 	$(PYTHON) -m venv .venv-vllm

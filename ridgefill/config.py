@@ -174,6 +174,8 @@ def check_fits_model(experiment: Experiment, model: ModelConfig, where: str) -> 
             f"{where}: suites.serving.user_prompt plus new_tokens is {told} tokens; expected them to fit in the "
             f"context of {model.name} ({geometry.context})"
         )
+    if suites.served and (wrong := suites.served.wrong_size(experiment.tail, geometry.context)):
+        raise ConfigError(f"{where}: {wrong}")
     _check_suite_arms(experiment, where)
     _check_fit_lengths(experiment, geometry.layers, where)
 

@@ -1,14 +1,15 @@
 """Statistics of the measured quantities, from a results folder: one mean or one paired difference at a time.
 
-A metric is a plain name: ``ruler_all``, ``ruler_filled`` (needles all in the filled region), ``ruler_<task>``
-in points 0..100 over samples; ``nll_all``, ``nll_novel``, ``nll_key`` in nats per token, a mean per document
-and then over documents. Folders that have these suites: ``agreement_top1`` (points), ``agreement_kl`` (nats) and
+A metric is a plain name: ``ruler_all``, ``ruler_filled`` (needles all in the filled region), ``ruler_<task>`` in
+points 0..100 over samples; ``nll_all``, ``nll_novel``, ``nll_key`` in nats per token, a mean per document and then
+over documents. Folders that have these suites: ``agreement_top1`` (points), ``agreement_kl`` (nats) and
 ``agreement_kl_median`` (a document's median instead of its mean) along the exact arm's greedy tokens,
-``agreement_text_...`` along the document's own; ``turn1`` and ``turn2`` (points), the first and the second answer where
-all needles lie in the filled region; ``longbench_v1`` and ``longbench_v2`` (points), the mean score of answers and the
-share of right ones. Intervals are 95 % and resample within task and length, within domain, within prompt length
-(agreement) or within dataset (``longbench_v1``); those of ``longbench_v2`` are percentiles over all items (EVALUATION
-section 2). DuckDB selects in a fixed order; every sum is an ``fsum``.
+``agreement_text_...`` along the document's own; ``turn1`` and ``turn2`` (points), the first and the second answer
+where all needles lie in the filled region; ``served_...``, see the queries of that name; ``longbench_v1`` and
+``longbench_v2`` (points), the mean score of answers and the share of right ones. Intervals are 95 % and resample
+within task and length, within domain, within prompt length (agreement), within phase or length (``served_...``) or
+within dataset (``longbench_v1``); those of ``longbench_v2`` are percentiles over all items (EVALUATION section 2).
+DuckDB selects in a fixed order; every sum is an ``fsum``.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ MISSING = Stat(None, None, None, None, 0, "missing")
 
 def in_points(metric: str) -> bool:
     """Whether a metric is counted in points of 100; else it is in nats."""
-    return scores_samples(metric) or metric.endswith("_top1")
+    return scores_samples(metric) or metric.endswith("_top1") or metric.startswith("served")
 
 
 def scores_samples(metric: str) -> bool:

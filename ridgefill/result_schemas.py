@@ -77,6 +77,11 @@ SCHEMAS: dict[str, pa.Schema] = {
         tail="i32", split="i32?", arm="str", filled_rows="i32", exact_rows="i32", macs="i64", exact_macs="i64",
         status="str",
     ),
+    "served_pairs": _schema(
+        experiment="str", model="str", phase="str", number="i32", place="i32", role="str", arm="str", split="i32?",
+        length="i32", filled_rows="i32", first_token_seconds="f64", decode_seconds="f64?", gaps="list<f32>",
+        tokens="list<i32>", device="str", threads="i32", dtype="str",
+    ),
     "agreement_tokens": _schema(
         document="str", domain="str", variant="str", arm="str", split="i32?", prompt_tokens="i32", position="i32",
         token="i32", copyable="bool", top1="bool", kl="f32?", status="str",
@@ -128,6 +133,9 @@ MORE_FILES: dict[str, str] = {
     "turns/samples.parquet": "turn_samples",
     "speed/requests.parquet": "speed",
     "serving/runs.parquet": "serving",
+    "served/requests.parquet": "speed",
+    "served/runs.parquet": "serving",
+    "served/pairs.parquet": "served_pairs",
     "longbench_v1/samples.parquet": "longbench_v1_samples",
     "longbench_v2/samples.parquet": "longbench_v2_samples",
 }

@@ -17,6 +17,7 @@ from ridgefill.suite_settings import (
     AgreementSuite,
     LongBenchV1Suite,
     LongBenchV2Suite,
+    ServedSuite,
     ServingSuite,
     SpeedSuite,
     TurnsSuite,
@@ -198,6 +199,7 @@ class Suites(Frozen):
     longbench_v2: LongBenchV2Suite | None = Field(default=None, exclude_if=unset)
     speed: SpeedSuite | None = Field(default=None, exclude_if=unset)
     serving: ServingSuite | None = Field(default=None, exclude_if=unset)
+    served: ServedSuite | None = Field(default=None, exclude_if=unset)
 
 
 class Statistics(Frozen):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -104,3 +104,73 @@ class ServingSuite(Frozen):
                 "which every user gets a token"
             )
         return self
+
+
+class ShortRequests(Frozen):
+    """Requests too short to fill, on a server that fills and on the stock one in turn.
+
+    prompt, new_tokens: tokens of each. pairs: of the cases that have short requests alone. burst: long prompts before
+    the second of these. rounds: of the mix, one long prompt and six short ones.
+    """
+
+    prompt: Count
+    new_tokens: Annotated[Count, Field(ge=2)]
+    pairs: Count
+    burst: Count
+    rounds: Count
+
+
+class ServedSuite(Frozen):
+    """The OpenAI-compatible server of an engine, filled by this project's plugin and measured at the client.
+
+    lengths: prompts whose time to first token is taken, ``repeats`` times filled and exact in turn. dtype: of the
+    model in the server. chunk: most rows of a step. min_filled: least rows before the tail that are filled. users: how
+    many decode while the longest prompt is prefilled, ``runs`` times filled and exact in turn; each has a prompt of
+    ``user_prompt`` tokens and decodes ``new_tokens``. short: see there; ``long``: tokens of the long prompts among
+    those. arm: of the experiment, one that fills by maps and has a tail alone.
+    """
+
+    lengths: Annotated[tuple[Count, ...], Field(min_length=1)]
+    repeats: Annotated[Count, Field(ge=5)]
+    dtype: Literal["float32", "bfloat16"]
+    chunk: Count
+    min_filled: Count
+    users: Count
+    user_prompt: Count
+    new_tokens: Annotated[Count, Field(ge=2)]
+    runs: Count
+    long: Count
+    short: ShortRequests
+    arm: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]*$")] = "ridgefill"
+
+    _lengths = field_validator("lengths")(increasing)
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The one arm that it runs."""
+        return (self.arm,)
+
+    def wrong_size(self, tail: int, context: int) -> str | None:
+        """What is not as it is meant to be: long prompts are filled, short ones are not, and all fit; None if all is.
+
+        tail, context: of the experiment and of its model, in tokens.
+        """
+        least = tail + self.min_filled
+        long = {"lengths": self.lengths[0], "long": self.long}
+        short = {"short.prompt": self.short.prompt, "user_prompt": self.user_prompt}
+        whole = {
+            "lengths": self.lengths[-1],
+            "long plus short.new_tokens": self.long + self.short.new_tokens,
+            "user_prompt plus new_tokens": self.user_prompt + self.new_tokens,
+        }
+        for name, size in (*long.items(), *short.items()):
+            if (name in short) == (size >= least):
+                how = ("fewer than", "would be") if name in short else ("at least", "would not be")
+                return (
+                    f"suites.served.{name} is {size} tokens, which {how[1]} filled; expected {how[0]} the tail and "
+                    f"min_filled together, {least}"
+                )
+        for name, size in whole.items():
+            if size > context:
+                return f"suites.served.{name} is {size} tokens; expected them to fit in the context ({context})"
+        return None

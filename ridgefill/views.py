@@ -12,6 +12,8 @@ VIEWS_SQL = Path(__file__).with_name("views.sql")
 MORE_MEASURES: dict[str, str] = {
     "agreement/tokens.parquet": "agreement_items.sql",
     "turns/samples.parquet": "turn_items.sql",
+    "served/requests.parquet": "served_ceiling_items.sql",
+    "served/pairs.parquet": "served_pair_items.sql",
     "longbench_v1/samples.parquet": "longbench_items_v1.sql",
     "longbench_v2/samples.parquet": "longbench_items_v2.sql",
 }

@@ -33,6 +33,7 @@ ORDER = [
     ("ridgefill.mapfiles", "ridgefill.modelcard"),
     ("ridgefill.models", "ridgefill.maps", "ridgefill.moments", "ridgefill.moment_sums"),
     ("ridgefill.vllm_plugin",),
+    ("ridgefill.served",),
     ("ridgefill.hybrid",),
     ("ridgefill.ranking",),
     ("ridgefill.passes", "ridgefill.ridge", "ridgefill.ridge_options", "ridgefill.low_rank_files"),
@@ -62,7 +63,7 @@ LIGHT = [
         "attention", "budget", "classes", "context", "controls", "digits", "frequency", "lexical", "named", "probed",
         "protected", "question", "special", "tokens",
     )),
-    "ridgefill.paper", "ridgefill.tracing",
+    "ridgefill.paper", "ridgefill.tracing", "ridgefill.served",
     *(f"ridgefill.tuning.{name}" for name in (
         "candidates", "confirm", "figure", "front", "material", "pinned", "report", "search",
         "settings", "store",

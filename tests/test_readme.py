@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ridgefill.tables import main_table_markdown
-from workflow.publish import marks, readme_with_table
+from workflow.publish import TABLES, marks, readme_with_table
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -18,6 +18,14 @@ def test_the_readme_table_is_the_published_table(name):
     """Rendered again from the published Parquet files, character for character."""
     table = main_table_markdown(ROOT / "data/results" / name)
     assert f"{marks(name)[0]}\n{table.strip()}\n{marks(name)[1]}" in README
+
+
+@pytest.mark.parametrize(("kind", "name"), re.findall(r"<!-- (\w+) table of (\w+): begin -->", README))
+def test_every_table_is_the_published_one_or_says_that_there_is_none(kind, name):
+    """Of any kind that publishing knows."""
+    results = ROOT / "data/results" / name
+    table = TABLES[kind](results) if results.is_dir() else "No such run is published yet."
+    assert readme_with_table(README, name, table, kind) == README
 
 
 @pytest.mark.parametrize("name", SHOWN)

@@ -32,6 +32,7 @@ from ridgefill.fitted_names import (
 )
 from ridgefill.models.source import FAMILIES, RECORD, local_folder
 from ridgefill.results import MORE_FILES
+from ridgefill.served.server import ENGINE, require_engine
 from ridgefill.settings import Experiment, HubSource, ModelConfig
 from ridgefill.suites import words
 from ridgefill.suites.manifest import load_manifest, text_set
@@ -101,10 +102,12 @@ class Plan:
         return f"{self.model_folder(name)}/{RECORD if built else 'config.json'}"
 
     def registration(self, name: str) -> str:
-        """The registration entry that allows the experiment to run; model and user files are asked for first."""
+        """The registration entry that allows the experiment to run; model, engine and user files come first."""
         self.model_file(name)
         experiment, model = self.experiment(name), self.model(name)
         self._ask(lambda: require_files(experiment.suites, self.root))
+        if experiment.suites.served is not None:
+            self._ask(lambda: require_engine(self.root))
         runs = self._ask(lambda: needed_runs(experiment, model))
         return entry_path(self._ask(lambda: allowed(self.root, self.branch, experiment.claim, self.overrides, runs)))
 
@@ -130,6 +133,10 @@ class Plan:
         """What the suites that it has beside retrieval and documents leave."""
         suites = more_suites(self.experiment(name))
         return [f"results/{name}/{file}" for file in MORE_FILES if file.split("/", maxsplit=1)[0] in suites]
+
+    def engine_file(self) -> str:
+        """The engine's interpreter, for suites that measure its server."""
+        return os.fspath(ENGINE / "bin" / "python")
 
     def shard_files(self, name: str, suite: str) -> list[str]:
         """What the jobs leave that a suite is divided into: word of their attempt, then of each; none for one job."""
@@ -203,6 +210,10 @@ class Plan:
     def code(self, job: str) -> str:
         """Hash of what a job really runs: a changed report does not run a capture again."""
         return source_hash(f"workflow.jobs.{job}", self.root)
+
+    def plugin_code(self) -> str:
+        """Hash of what runs inside the engine, which no job imports."""
+        return " ".join(source_hash(f"ridgefill.vllm_plugin.{part}", self.root) for part in ("runner", "scheduler"))
 
     def settings(self, name: str, *keys: str) -> str:
         """The named parts of the experiment as one line, so that only jobs that read them run again; optional ones

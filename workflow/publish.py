@@ -1,4 +1,4 @@
-"""``python -m workflow.publish NAME``: copy a finished run into ``data/results`` and its table into the README.
+"""``python -m workflow.publish NAME``: copy a finished run into ``data/results`` and its tables into the README.
 
 For maintainers, after a run with ``--config ledger_branch=main``: only a run whose result entries are on the
 published branch can be published, and only when every number was recomputed.
@@ -17,6 +17,7 @@ from ridgefill.errors import ResultsError, RidgeFillError
 from ridgefill.files import replacing, write_text
 from ridgefill.results import files_of, read_json
 from ridgefill.tables import main_table_markdown
+from ridgefill.tables.served import served_markdown
 
 EXTRAS = (
     "experiment.json",
@@ -57,14 +58,18 @@ def publish(name: str, root: Path) -> Path:
     return target
 
 
-def marks(name: str) -> tuple[str, str]:
-    """What stands before and after the main table of a result in the README."""
-    return f"<!-- main table of {name}: begin -->", f"<!-- main table of {name}: end -->"
+TABLES = {"main": main_table_markdown, "served": served_markdown}
+"""Tables of a result that the README may show, each made from the Parquet files alone."""
 
 
-def readme_with_table(readme: str, name: str, table: str) -> str:
-    """The README with the text between the table marks of ``name`` replaced; unchanged where it has no such marks."""
-    first, last = marks(name)
+def marks(name: str, table: str = "main") -> tuple[str, str]:
+    """What stands before and after a table of a result in the README, one of ``TABLES``."""
+    return f"<!-- {table} table of {name}: begin -->", f"<!-- {table} table of {name}: end -->"
+
+
+def readme_with_table(readme: str, name: str, table: str, kind: str = "main") -> str:
+    """The README with the text between a table's marks replaced; unchanged where it has no such marks."""
+    first, last = marks(name, kind)
     block = f"{first}\n{table.strip()}\n{last}"
     return re.sub(f"{re.escape(first)}.*{re.escape(last)}", lambda _: block, readme, count=1, flags=re.DOTALL)
 
@@ -78,11 +83,15 @@ def main() -> int:
     try:
         target = publish(sys.argv[1], root)
         readme = root / "README.md"
-        write_text(readme, readme_with_table(readme.read_text("utf-8"), target.name, main_table_markdown(target)))
+        text = readme.read_text("utf-8")
+        for kind, make in TABLES.items():
+            if marks(target.name, kind)[0] in text:
+                text = readme_with_table(text, target.name, make(target), kind)
+        write_text(readme, text)
     except (RidgeFillError, LedgerError) as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
-    sys.stdout.write(f"published {target}; where README.md shows its main table, that is new\n")
+    sys.stdout.write(f"published {target}; where README.md shows a table of it, that is new\n")
     return 0
 
 

@@ -11,6 +11,7 @@ from ledger.verify import verify
 from ridgefill.errors import ResultsError, RidgeFillError
 from ridgefill.results import read_json
 
+SERVED = ("served", "mixed", "unfilled")
 USAGE = "usage: python -m workflow.summary results/NAME"
 
 
@@ -25,6 +26,7 @@ def summary(results: Path, root: Path) -> tuple[str, int]:
         "",
         table.read_text("utf-8").strip(),
         "",
+        *_served(results),
         *_verdicts(read_json(results / "verdicts.json")),
         "",
         f"report         {results / 'report.html'}",
@@ -32,6 +34,12 @@ def summary(results: Path, root: Path) -> tuple[str, int]:
         f"ledger verify  {_first_line(checked.text())}",
     ]
     return "\n".join(lines), checked.exit_code
+
+
+def _served(results: Path) -> list[str]:
+    """What was measured on a server, where one was."""
+    tables = [path for name in SERVED if (path := results / "tables" / f"{name}.md").is_file()]
+    return [line for path in tables for line in (path.read_text("utf-8").strip(), "")]
 
 
 def _verdicts(verdicts: list[dict[str, Any]]) -> list[str]:

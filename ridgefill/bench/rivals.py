@@ -64,7 +64,7 @@ def vllm(root: Path, model: Path, request: Request, batch: int = 8192, maps: Pat
         name="vLLM" if maps is None else INSIDE,
         python=home / "bin" / "python",
         driver="vllm_prefill",
-        build="make vllm",
+        build="make vllm-setup",
         settings={
             "model": str(model.absolute()),
             "context": request.context,

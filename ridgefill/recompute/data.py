@@ -10,6 +10,7 @@ from typing import Any
 from ridgefill.errors import ResultsError
 from ridgefill.recompute.bootstrap import bca, by_stratum, sum_exactly
 from ridgefill.recompute.percentile import percentile
+from ridgefill.recompute.served import served_items
 from ridgefill.recompute.shares import bca_share, pairs_by_stratum
 from ridgefill.results import read_folder, read_json
 
@@ -49,6 +50,8 @@ class Data:
         self._add_agreement()
         self._add_turns()
         self._add_longbench()
+        for metric, row, item, stratum, value in served_items(self.rows):
+            self._put(metric, row, item, stratum, value)
 
     def _put(self, metric: str, row: dict[str, Any], item: str, stratum: str, value: float | None) -> None:
         kept = self.items.setdefault((metric, row["arm"], row["split"]), {})
@@ -181,7 +184,7 @@ class Data:
 
 def in_points(metric: str) -> bool:
     """Whether a metric is printed in points."""
-    return answers(metric) or metric.endswith("_top1")
+    return answers(metric) or metric.endswith("_top1") or metric.startswith("served")
 
 
 def answers(metric: str) -> bool:

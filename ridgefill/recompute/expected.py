@@ -237,7 +237,7 @@ def _spending(data: Data, cells: Cells) -> None:
 
 def _timings(data: Data, cells: Cells) -> None:
     for identity, value, kind in timing_numbers(data):
-        digits, factor = {"factor": (2, 1.0), "percent": (1, 100.0), "count": (0, 1.0)}[kind]
+        digits, factor = {"percent": (1, 100.0), "points": (1, 1.0), "count": (0, 1.0)}.get(kind, (2, 1.0))
         cells[identity] = plain(value, digits, factor)
 
 

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ridgefill.recompute.bootstrap import quantile, sum_exactly
 from ridgefill.recompute.data import Data, median
+from ridgefill.recompute.served import pairs as served_pairs
 
 Row = dict[str, Any]
 Number = tuple[str, float | None, str]
-"""Cell id, value, and how it is printed: ``factor``, ``percent`` or ``count``."""
+"""Cell id, value, and how it is printed: ``factor``, ``percent``, ``seconds``, ``points`` or ``count``."""
 
 
 def timing_numbers(data: Data) -> Iterator[Number]:
-    """Every cell of the tables ``speed`` and ``serving``; none where such runs were not made."""
+    """Every cell of the tables of timed requests and of servers; none where such runs were not made."""
     layers = int(data.model["geometry"]["layers"])
-    for (arm, length), rows in _groups(data.rows.get("speed/requests.parquet", [])).items():
-        for name, value, kind in _speed(rows, length, layers):
-            yield f"speed.{arm}.{length}.{name}", value, kind
-    served = data.rows.get("serving/runs.parquet", [])
-    for (arm, length), rows in _groups([row for row in served if row["arm"] != "exact"]).items():
-        for name, value, kind in _serving([(row, _beside(row, served)) for row in rows], length):
-            yield f"serving.{arm}.{length}.{name}", value, kind
+    for table, file in (("speed", "speed/requests.parquet"), ("served", "served/requests.parquet")):
+        for (arm, length), rows in _groups(data.rows.get(file, [])).items():
+            yield from _named(f"{table}.{arm}.{length}.", _speed(rows, length, layers))
+            yield from _named(f"{table}.{arm}.{length}.", _seconds(rows) if table == "served" else _memory(rows))
+    for table, file in (("serving", "serving/runs.parquet"), ("mixed", "served/runs.parquet")):
+        served = data.rows.get(file, [])
+        for (arm, length), rows in _groups([row for row in served if row["arm"] != "exact"]).items():
+            beside = [(row, _beside(row, served)) for row in rows]
+            yield from _named(f"{table}.{arm}.{length}.", _serving(beside, length))
+    yield from _unfilled(data)
+
+
+def _named(prefix: str, numbers: Iterable[Number]) -> Iterator[Number]:
+    for name, value, kind in numbers:
+        yield prefix + name, value, kind
 
 
 def _groups(rows: Sequence[Row]) -> dict[tuple[str, int], list[Row]]:
@@ -52,7 +61,6 @@ def _speed(rows: list[Row], length: int, layers: int) -> Iterator[Number]:
     passes = [(length - row["exact_rows"]) * row["split"] + row["exact_rows"] * layers for row in rows]
     by_layers = len(rows) / sum_exactly([some / (length * layers) for some in passes])
     by_work = sum(row["exact_macs"] for row in rows) / sum(row["macs"] for row in rows)
-    known = all(row["peak_bytes"] is not None and row["exact_peak_bytes"] is not None for row in rows)
     yield from sooner
     yield "tokens", length, "count"
     yield "layer_ceiling", by_layers, "factor"
@@ -60,6 +68,15 @@ def _speed(rows: list[Row], length: int, layers: int) -> Iterator[Number]:
     yield "mac_ceiling", by_work, "factor"
     yield "of_mac_ceiling", ratio / by_work, "percent"
     yield "filled", sum(row["filled_rows"] for row in rows) / (len(rows) * length), "percent"
+
+
+def _seconds(rows: list[Row]) -> Iterator[Number]:
+    for side in ("exact_seconds", "seconds"):
+        yield side, median(row[side] for row in rows), "seconds"
+
+
+def _memory(rows: list[Row]) -> Iterator[Number]:
+    known = all(row["peak_bytes"] is not None and row["exact_peak_bytes"] is not None for row in rows)
     peaks = [sum(row[side] for row in rows) if known else 0 for side in ("peak_bytes", "exact_peak_bytes")]
     yield "memory", peaks[0] / peaks[1] if known else None, "percent"
 
@@ -75,3 +92,24 @@ def _serving(pairs: list[tuple[Row, Row]], length: int) -> Iterator[Number]:
     yield "mean", means[0] / means[1], "percent"
     for name, level in (("p50", 0.5), ("p99", 0.99), ("longest", 1.0)):
         yield name, quantile(own, level) / quantile(exact, level), "percent"
+
+
+def _unfilled(data: Data) -> Iterator[Number]:
+    """Requests too short to fill against the stock server's, and long ones of the same phase."""
+    longs: dict[tuple[str, str], list[tuple[Row, Row]]] = {}
+    for own, stock in served_pairs(data.rows, "long"):
+        longs.setdefault((own["phase"], own["arm"]), []).append((own, stock))
+    first = "first_token_seconds"
+    for (phase, arm), found in longs.items():
+        prefix = f"unfilled.{phase}.{arm}."
+        for metric in ("served_first", "served_decode", "served_same"):
+            stat = data.found(metric, arm, None, data.split, phase)
+            kind = "points" if metric == "served_same" else "fine"
+            yield prefix + metric, stat.estimate, kind
+            if kind == "fine":
+                yield f"{prefix}{metric}.low", stat.low, kind
+                yield f"{prefix}{metric}.high", stat.high, kind
+        yield f"{prefix}n", stat.n, "count"
+        yield from _named(
+            prefix, _sooner("long", [stock[first] for _, stock in found], [own[first] for own, _ in found])
+        )

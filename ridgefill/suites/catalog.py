@@ -8,7 +8,7 @@ from typing import Literal
 
 Need = Literal[
     "words", "essays", "documents", "questions", "official", "chat", "longbench_v1", "longbench_v2", "templates",
-    "segmenter", "device",
+    "segmenter", "engine", "device",
 ]  # fmt: skip
 
 NEEDS: dict[Need, str] = {
@@ -23,6 +23,7 @@ NEEDS: dict[Need, str] = {
     "longbench_v2": "your LongBench v2 data.json, suites.longbench_v2.file",
     "templates": "official prompts, if results are to be called official: your copies of the files; else our wording",
     "segmenter": "for Chinese questions and summaries, the package jieba",
+    "engine": "vLLM in an environment of its own, which `make vllm-setup` builds",
     "device": "nothing more; seconds are those of the machine that runs it",
 }
 """What a suite may need, in words."""
@@ -99,6 +100,10 @@ CATALOG: tuple[Suite, ...] = (
     Suite(
         "serving", "serving", "One long prefill among users who decode: its time, and what theirs becomes.",
         ("documents", "device"), r"mixed_\w+",
+    ),
+    Suite(
+        "served", "served", "vLLM's server, filling, seen by its client: long prompts, users, short requests.",
+        ("documents", "engine", "device"), r"mixed_\w+|ttft_s_\w+|speedup_\w+",
     ),
 )  # fmt: skip
 """All suites, RULER's thirteen tasks by group."""

@@ -56,6 +56,10 @@ METRIC_LABELS = {
     "agreement_top1": "agreement with exact",
     "agreement_kl": "KL from exact",
     "turn2": "second question, filled region",
+    "served_ceiling": "served: share of the ceiling by work",
+    "served_first": "served, too short to fill: first token",
+    "served_decode": "served, too short to fill: decoding",
+    "served_same": "served, too short to fill: the stock server's tokens",
     "longbench_v1": "LongBench v1",
     "longbench_v2": "LongBench v2",
 }
@@ -64,6 +68,8 @@ METRIC_FILES = {
     "ruler": "ruler/samples.parquet",
     "agreement": "agreement/tokens.parquet",
     "turn": "turns/samples.parquet",
+    "served_ceiling": "served/requests.parquet",
+    "served": "served/pairs.parquet",
     "longbench_v1": "longbench_v1/samples.parquet",
     "longbench_v2": "longbench_v2/samples.parquet",
 }

@@ -16,8 +16,8 @@ KEYS = {"methods": {"title", "text"}, "deviations": {"what", "why"}, "limits": {
 PAPER_TAIL, PAPER_PROMPTS = 4096, 8192
 CONDITIONS = (
     "wheel", "released_weights", "short_tail", "short_prompts", "ruler_style", "needles_only", "own_texts", "agreement",
-    "no_agreement", "turns", "no_turns", "no_longbench", "longbench", "speed", "exact_split_layer",
-    "uncounted_selection",
+    "no_agreement", "turns", "no_turns", "no_longbench", "longbench", "speed", "served",
+    "exact_split_layer", "uncounted_selection",
 )  # fmt: skip
 
 
@@ -39,6 +39,7 @@ def conditions(written: Mapping[str, Any], files: Collection[str]) -> frozenset[
         "longbench": longbench,
         "no_longbench": not longbench,
         "speed": bool(suites.get("speed")),
+        "served": bool(suites.get("served")),
         "exact_split_layer": experiment.get("split_layer", "exact") == "exact",
         # Runs that say what each arm spends count the choosing of rows; earlier ones do not.
         "uncounted_selection": "ruler/arms.parquet" not in files,

@@ -20,6 +20,7 @@ from ridgefill.tables.longbench import v1_table, v2_table
 from ridgefill.tables.losses import perplexity_table, tails_table
 from ridgefill.tables.non_inferiority import non_inferiority_table
 from ridgefill.tables.quality import contrasts_table, main_table, split_curve_table, tasks_table
+from ridgefill.tables.served import mixed_table, served_table, unfilled_table
 from ridgefill.tables.speed import serving_table, speed_table
 from ridgefill.tables.spending import spending_table
 from ridgefill.tables.splices import splices_table
@@ -32,6 +33,7 @@ COMPANIONS = (non_inferiority_table, perplexity_table, tails_table)
 # Tables that a folder has when such arms or suites were run.
 OPTIONAL = (
     splices_table, suites_table, post_prompt_table, v1_table, v2_table, spending_table, speed_table, serving_table,
+    served_table, mixed_table, unfilled_table,
 )  # fmt: skip
 SIDECARS = ("experiment.json", "provenance.json", "claim.yaml", "verdicts.json", "overlap.json")
 

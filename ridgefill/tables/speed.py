@@ -16,15 +16,31 @@ from ridgefill.tables.grid import Cell, Column, Entry, Origin, Table
 
 SPEED, SERVING = "speed/requests.parquet", "serving/runs.parquet"
 Rows = Sequence[tuple[Any, ...]]
+_HELD = (Column("memory", "Peak memory", "% of exact"),)
+_SERVED = (Column("exact_seconds", "Exact, median", "s"), Column("seconds", "Filled, median", "s"))
 
 
 def speed_table(folder: Folder) -> Table | None:
     """One row per arm and prompt length; None where no request was timed."""
-    if not (folder.root / SPEED).is_file():
+    caption = (
+        "Time to first token, warm: the arm and the stock model's own prefill take turns in one process, each pair of "
+        "requests on a prompt of its own. Ratio of the medians, with the smallest and the largest ratio of a pair. "
+        "The ceilings are what skipped layer passes, and skipped multiply-accumulates, would give if nothing else "
+        "took time. Memory is the most that the tensors of a request took at once."
+    )
+    return speed_rows(folder, "speed", SPEED, "Time to first token", caption)
+
+
+def speed_rows(folder: Folder, name: str, file: str, title: str, caption: str, served: bool = False) -> Table | None:
+    """The table ``name`` over a file of timed requests, which ``<name>.sql`` reads.
+
+    served: it was measured at the client of a server, so seconds are shown, and memory was not seen.
+    """
+    if not (folder.root / file).is_file():
         return None
-    groups, origin = group(folder.query("speed"), 2), folder.origin("speed", SPEED)
+    groups, origin = group(folder.query(name), 2), folder.origin(name, file)
     keys = sorted(groups, key=lambda key: (arm_order(key[1]), key[0]))
-    rows = tuple(_speed_row(folder, origin, length, arm, groups[length, arm]) for length, arm in keys)
+    rows = tuple(_speed_row(folder, origin, length, arm, groups[length, arm], served) for length, arm in keys)
     columns = (
         Column("arm", "Arm", label=True),
         Column("length", "Prompt", "tokens"),
@@ -34,21 +50,16 @@ def speed_table(folder: Folder) -> Table | None:
         Column("mac_ceiling", "Ceiling by work", "\u00d7"),
         Column("of_mac_ceiling", "Reached", "% of it"),
         Column("filled", "Filled rows", "%"),
-        Column("memory", "Peak memory", "% of exact"),
+        *(_SERVED if served else _HELD),
     )
-    caption = (
-        "Time to first token, warm: the arm and the stock model's own prefill take turns in one process, each pair of "
-        "requests on a prompt of its own. Ratio of the medians, with the smallest and the largest ratio of a pair. "
-        "The ceilings are what skipped layer passes, and skipped multiply-accumulates, would give if nothing else "
-        "took time. Memory is the most that the tensors of a request took at once."
-    )
-    return Table("speed", "Time to first token", caption, columns, rows, _marked(keys))
+    return Table(name, title, caption, columns, rows, _marked(keys))
 
 
-def _speed_row(folder: Folder, origin: Origin, length: int, arm: str, rows: Rows) -> tuple[Entry, ...]:
-    identity, n = f"speed.{arm}.{length}", len(rows)
+def _speed_row(folder: Folder, origin: Origin, length: int, arm: str, rows: Rows, served: bool) -> tuple[Entry, ...]:
+    identity, n = f"{origin.query.removesuffix('.sql')}.{arm}.{length}", len(rows)
     splits, exact, own, filled, kept, macs, exact_macs, peaks, exact_peaks = zip(*rows, strict=True)
-    ratio = statistics.median(exact) / statistics.median(own)
+    medians = {"exact_seconds": statistics.median(exact), "seconds": statistics.median(own)}
+    ratio = medians["exact_seconds"] / medians["seconds"]
     pairs = [a / b for a, b in zip(exact, own, strict=True)]
     layers = folder.settings.layers
     shares = [layer_share(layers, split, there, length) for split, there in zip(splits, kept, strict=True)]
@@ -69,15 +80,30 @@ def _speed_row(folder: Folder, origin: Origin, length: int, arm: str, rows: Rows
         cell("mac_ceiling", by_work, "factor"),
         cell("of_mac_ceiling", ratio / by_work, "percent"),
         cell("filled", sum(filled) / (n * length), "percent"),
-        cell("memory", memory, "percent"),
+        *(
+            (cell(name, value, "seconds") for name, value in medians.items())
+            if served
+            else (cell("memory", memory, "percent"),)
+        ),
     )
 
 
 def serving_table(folder: Folder) -> Table | None:
     """One row per arm and length of the long prompt; None where nothing was served."""
-    if not (folder.root / SERVING).is_file():
+    caption = (
+        "One long prompt is prefilled chunk by chunk among users who decode; after each chunk every user gets a token. "
+        "The arm and exact take turns on the same prompts and chunks. First token: ratio of the medians, with the "
+        "smallest and the largest ratio of a pair. Times between two tokens of a user are those while the prompt was "
+        "prefilled, of all runs together."
+    )
+    return serving_rows(folder, "serving", SERVING, "A long prompt among decoding users", caption)
+
+
+def serving_rows(folder: Folder, name: str, file: str, title: str, caption: str) -> Table | None:
+    """The table ``name`` over a file of runs among users, which ``<name>.sql`` reads."""
+    if not (folder.root / file).is_file():
         return None
-    groups, origin = group(folder.query("serving"), 2), folder.origin("serving", SERVING)
+    groups, origin = group(folder.query(name), 2), folder.origin(name, file)
     keys = sorted(groups, key=lambda key: (arm_order(key[1]), key[0]))
     rows = tuple(_serving_row(origin, length, arm, groups[length, arm]) for length, arm in keys)
     columns = (
@@ -90,17 +116,11 @@ def serving_table(folder: Folder) -> Table | None:
         Column("p99", "99th percentile", "% of exact"),
         Column("longest", "longest", "% of exact"),
     )
-    caption = (
-        "One long prompt is prefilled chunk by chunk among users who decode; after each chunk every user gets a token. "
-        "The arm and exact take turns on the same prompts and chunks. First token: ratio of the medians, with the "
-        "smallest and the largest ratio of a pair. Times between two tokens of a user are those while the prompt was "
-        "prefilled, of all runs together."
-    )
-    return Table("serving", "A long prompt among decoding users", caption, columns, rows, _marked(keys))
+    return Table(name, title, caption, columns, rows, _marked(keys))
 
 
 def _serving_row(origin: Origin, length: int, arm: str, rows: Rows) -> tuple[Entry, ...]:
-    identity, n = f"serving.{arm}.{length}", len(rows)
+    identity, n = f"{origin.query.removesuffix('.sql')}.{arm}.{length}", len(rows)
     first, rate, gaps, exact_first, exact_rate, exact_gaps = zip(*rows, strict=True)
     pairs = [a / b for a, b in zip(exact_first, first, strict=True)]
     ratio = statistics.median(exact_first) / statistics.median(first)

@@ -259,12 +259,22 @@ def _speed(table: str, file: str) -> Callable[[str, Context], Basis]:
     return found
 
 
+def _unfilled(rest: str, context: Context) -> Basis:
+    phase, arm, name = rest.split(".")
+    if name == "long":
+        words, where = f"first token of long prompts, {phase}: {arm_label(arm)}", {"phase": phase, "arm": arm}
+        return Basis("unfilled_long.sql", where, "serving_first_token", "served/pairs.parquet", words, arm=arm)
+    metric, makes = ("served_first", "count") if name == "n" else (name, "mean")
+    return _measured("unfilled.sql", metric, arm, makes, phase=phase, metric=metric)
+
+
 def _setup(rest: str, context: Context) -> Basis:
     given = rest in ("layers", "split", "tail", "resamples")
     words = f"{rest.replace('_', ' ')}, {'as configured' if given else 'counted on the exact arm'}"
     return Basis("setup.sql", {}, f"setup_{rest}", "ruler/samples.parquet", words, rows="config" if given else "")
 
 
+_TIMED = {"speed": "speed/requests", "serving": "serving/runs", "served": "served/requests", "mixed": "served/runs"}
 _TABLES: Mapping[str, Callable[[str, Context], Basis]] = {
     "main": _main,
     "contrasts": _contrasts,
@@ -284,7 +294,7 @@ _TABLES: Mapping[str, Callable[[str, Context], Basis]] = {
     "spending": _spending,
     "fit": _fit,
     "lam": _lam,
-    "speed": _speed("speed", "speed/requests.parquet"),
-    "serving": _speed("serving", "serving/runs.parquet"),
+    **{table: _speed(table, f"{file}.parquet") for table, file in _TIMED.items()},
+    "unfilled": _unfilled,
     "setup": _setup,
 }

@@ -18,7 +18,7 @@ def make(makes: str, rows: Rows, parameters: Mapping[str, Any]) -> tuple[str, Ma
     """In words what is made of ``rows``, and the number; None when they have no value.
 
     makes: a key of ``MAKES``, or one of the families ``cost_``, ``spent_``, ``fit_``, ``speed_``, ``serving_``,
-    ``setup_``. Raises KeyError for any other.
+    ``served_``, ``mixed_``, ``setup_``. Raises KeyError for any other.
     """
     if makes in MAKES:
         sentence, made = MAKES[makes]
@@ -255,7 +255,14 @@ _SERVING: Mapping[str, Input] = {
     "p99": ("the 99th percentile of latencies over that of exact in {n} runs", _waits(0.99)),
     "longest": ("the longest of latencies over that of exact in {n} runs", _waits(1.0)),
 }  # fmt: skip
-_INPUTS = {"cost": _COST, "spent": _SPENT, "fit": _FIT, "speed": _SPEED, "serving": _SERVING}
+_SERVED: Mapping[str, Input] = _SPEED | {
+    side: (f"the median of {side} of {{n}} requests", lambda rows, side=side: _median(row[side] for row in rows))
+    for side in ("exact_seconds", "seconds")
+}
+_INPUTS = {
+    "cost": _COST, "spent": _SPENT, "fit": _FIT, "speed": _SPEED, "serving": _SERVING, "served": _SERVED,
+    "mixed": _SERVING,
+}  # fmt: skip
 
 
 def _outcome(makes: str, rows: Rows, parameters: Mapping[str, Any]) -> tuple[str, Made]:

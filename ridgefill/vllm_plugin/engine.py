@@ -16,14 +16,13 @@ from vllm.config import VllmConfig
 from vllm.model_executor.models.config import MODELS_CONFIG_MAP, VerifyAndUpdateConfig
 from vllm.platforms import current_platform
 
-from ridgefill.errors import ConfigError, ModelError
-from ridgefill.vllm_plugin.fitting import ARCHITECTURE, require_engine, require_maps
+from ridgefill.errors import ConfigError
+from ridgefill.vllm_plugin.fitting import FAMILIES, not_served, require_engine, require_maps
 from ridgefill.vllm_plugin.settings import VARIABLE, settings_from_environment
 
 PACKAGE = "ridgefill.vllm_plugin"
 WORKER = f"{PACKAGE}.runner.RidgeFillWorker"
 SCHEDULER = f"{PACKAGE}.scheduler.RidgeFillScheduler"
-MODEL = f"{PACKAGE}.llama:RidgeFillLlamaForCausalLM"
 LOADERS = ("auto", "hf", "safetensors", "pt")
 
 _Found = Callable[[VllmConfig], Any]
@@ -79,15 +78,13 @@ class Refused(VerifyAndUpdateConfig):
     @staticmethod
     def verify_and_update_config(vllm_config: VllmConfig) -> None:
         """Refuse to start."""
-        raise ModelError(
-            f"{VARIABLE} is set, but the model is a {vllm_config.model_config.architecture}, and RidgeFill serves "
-            f"{ARCHITECTURE} models; serve one of those, or unset it to serve without filling"
-        )
+        raise not_served(vllm_config.model_config.architecture)
 
 
 def install() -> None:
-    """Register the model class and the two checks; harmless when repeated. Raises ``ConfigError``."""
+    """Register the model classes and the two checks; harmless when repeated. Raises ``ConfigError``."""
     require_engine(vllm.__version__)
-    ModelRegistry.register_model(ARCHITECTURE, MODEL)
     MODELS_CONFIG_MAP.update(dict.fromkeys(ModelRegistry.get_supported_archs(), Refused))
-    MODELS_CONFIG_MAP[ARCHITECTURE] = Fitted
+    for architecture in FAMILIES:
+        ModelRegistry.register_model(architecture, f"{PACKAGE}.model:RidgeFill{architecture}")
+        MODELS_CONFIG_MAP[architecture] = Fitted

@@ -14,7 +14,8 @@ from ridgefill.mapfiles.match import require_match
 from ridgefill.mapfiles.names import map_files
 from ridgefill.vllm_plugin.settings import ENGINE, Settings, where
 
-ARCHITECTURE = "LlamaForCausalLM"
+FAMILIES = {"LlamaForCausalLM": "llama", "Qwen3ForCausalLM": "qwen3"}
+"""Architectures that the plugin has a model for, and what maps call their family."""
 
 
 def require_engine(version: str) -> None:
@@ -24,6 +25,14 @@ def require_engine(version: str) -> None:
             f"vLLM is {version}, and this version of RidgeFill fills in vLLM {ENGINE} only; install vLLM {ENGINE}, or "
             "unset RIDGEFILL_VLLM to serve without filling"
         )
+
+
+def not_served(architecture: str) -> ModelError:
+    """The refusal of a model that the plugin has no class for."""
+    return ModelError(
+        f"the model is a {architecture}, and RidgeFill serves {' and '.join(FAMILIES)} models; serve one of those, or "
+        "unset RIDGEFILL_VLLM to serve without filling"
+    )
 
 
 def require_maps(settings: Settings, config: Mapping[str, Any], model: Path | None) -> tuple[Path, Manifest]:
@@ -57,16 +66,14 @@ def read_config(model: Path) -> dict[str, Any]:
 
 
 def fingerprint(config: Mapping[str, Any], model: Path | None) -> dict[str, Any]:
-    """What maps remember of a Llama model, from its ``config.json``; with the tokenizer's SHA-256 where it is local.
+    """What maps remember of a model, from its ``config.json``; with the tokenizer's SHA-256 where it is local.
 
     Raises ``ModelError`` for another architecture, ``MapError`` for layers that no maps are made for.
     """
     names = config.get("architectures") or ["none"]
-    if ARCHITECTURE not in names:
-        raise ModelError(
-            f"the model is a {names[0]}, and RidgeFill serves {ARCHITECTURE} models; serve one of those, or unset "
-            "RIDGEFILL_VLLM to serve without filling"
-        )
+    served = next((name for name in names if name in FAMILIES), None)
+    if served is None:
+        raise not_served(names[0])
     layers, hidden, heads = (int(config[key]) for key in ("num_hidden_layers", "hidden_size", "num_attention_heads"))
     kinds = config.get("layer_types") or ["full_attention"] * layers
     if odd := sorted(set(kinds) - {"full_attention"}):
@@ -74,7 +81,7 @@ def fingerprint(config: Mapping[str, Any], model: Path | None) -> dict[str, Any]
     tokenizer = None if model is None else model / "tokenizer.json"
     known = {} if tokenizer is None or not tokenizer.is_file() else {"tokenizer_sha256": sha256_file(tokenizer)}
     return {
-        "family": "llama",
+        "family": FAMILIES[served],
         "layers": layers,
         "hidden": hidden,
         "heads": heads,

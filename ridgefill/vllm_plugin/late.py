@@ -1,4 +1,4 @@
-"""What late layers of a Llama model write for filled rows: maps, and the layers' own key and value projections."""
+"""What late layers write for filled rows: maps, and the layers' own key and value projections."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class LateLayers:
     bytes: int
 
     def write(self, layer: int, block: Any, state: Tensor, positions: Tensor, slots: Tensor) -> None:
-        """Write keys and values of filled rows of ``layer``: norm, projection and rotation are the layer's own.
+        """Write keys and values of filled rows of ``layer``: norms, projection and rotation are the layer's own.
 
         block: the engine's decoder layer. state: split states ``[R, hidden]``. positions, slots: int64 ``[R]``.
         """
@@ -53,9 +53,12 @@ class LateLayers:
         attention, projection = block.self_attn, self.projections[layer]
         both = torch.nn.functional.linear(block.input_layernorm(entering), projection.weight, projection.bias)
         key, value = both[:, : attention.kv_size], both[:, attention.kv_size :]
-        # The engine rotates in place, and takes no rows with gaps between them.
-        key, _ = attention.rotary_emb(positions, key.contiguous(), None)
         kept, shape = attention.attn, (-1, attention.num_kv_heads, attention.head_dim)
+        # The engine rotates in place, and takes no rows with gaps between them.
+        key = key.contiguous()
+        if hasattr(attention, "k_norm"):
+            key = attention.k_norm(key.view(shape)).view(key.shape)
+        key, _ = attention.rotary_emb(positions, key, None)
         kept.impl.do_kv_cache_update(kept, key.view(shape), value.reshape(shape), kept.kv_cache, slots)
 
 

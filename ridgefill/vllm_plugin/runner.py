@@ -14,8 +14,8 @@ from vllm.v1.worker.cpu_model_runner import CPUModelRunner
 from vllm.v1.worker.cpu_worker import CPUWorker
 
 from ridgefill.errors import ConfigError
-from ridgefill.vllm_plugin.llama import FilledStep
 from ridgefill.vllm_plugin.logs import say_filled
+from ridgefill.vllm_plugin.model import FilledStep
 from ridgefill.vllm_plugin.requests import first_exact
 from ridgefill.vllm_plugin.settings import Settings, settings_of_this_process
 from ridgefill.vllm_plugin.steps import Step, divide

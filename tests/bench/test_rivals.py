@@ -197,7 +197,8 @@ def test_a_missing_environment_is_told_with_the_command_that_makes_it(tmp_path, 
     (row,) = table(some, [1.0] * 3, [2.0] * 3)
     assert isnan(row.value)
     assert (
-        f"vLLM is not installed (looked for {tmp_path / '.venv-vllm'}/bin/python); make vllm installs it" in row.limited
+        f"vLLM is not installed (looked for {tmp_path / '.venv-vllm'}/bin/python); make vllm-setup installs it"
+        in row.limited
     )
     assert "make llama installs it" in row.limited
 

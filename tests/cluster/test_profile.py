@@ -29,7 +29,7 @@ def test_the_page_turns_gpus_off_for_exactly_the_rules_that_ask_for_one():
 def test_rules_that_time_arms_take_their_node_alone():
     """Those whose job is one for all arms because it compares seconds, and no other."""
     timing = {name for name, text in rules().items() if "TIMED_THREADS" in text}
-    assert timing == {"speed", "serving"}
+    assert timing == {"speed", "serving", "served"}
     assert PROFILE["set-resources"] == {name: {"slurm_extra": "'--exclusive'"} for name in timing}
 
 

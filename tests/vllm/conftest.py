@@ -1,4 +1,4 @@
-"""A tiny random Llama model with random maps, served by the engine's own interpreter in a process beside the tests."""
+"""Tiny random models with random maps, served by the engine's own interpreter in a process beside the tests."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 from ridgefill.maps import RidgeMaps
 from ridgefill.models.wrap import adapter_for
@@ -41,11 +41,10 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.xdist_group("vllm"))
 
 
-@pytest.fixture(scope="session")
-def tiny():
+def random_model(family, configuration):
     """A model whose attention is far from uniform and whose best token stands out, as a trained model's does."""
     torch.manual_seed(5)
-    config = LlamaConfig(
+    config = configuration(
         num_hidden_layers=LAYERS,
         hidden_size=HIDDEN,
         intermediate_size=128,
@@ -59,27 +58,53 @@ def tiny():
         bos_token_id=None,
         eos_token_id=None,
     )
-    return LlamaForCausalLM(config).eval()
+    return family(config).eval()
 
 
-@pytest.fixture(scope="session")
-def maps(tiny):
+def random_maps(model):
     """Random maps near the identity with offsets: what they predict differs from the truth, and tokens with it."""
     generator = torch.Generator().manual_seed(3)
     late = range(SPLIT, LAYERS)
     eye = torch.eye(HIDDEN)
     weights = {layer: eye + 0.5 * torch.randn(HIDDEN, HIDDEN, generator=generator) * HIDDEN**-0.5 for layer in late}
     biases = {layer: 0.2 * torch.randn(HIDDEN, generator=generator) for layer in late}
-    return RidgeFillMaps(RidgeMaps(SPLIT, weights, biases), dict(adapter_for(tiny).fingerprint), {})
+    return RidgeFillMaps(RidgeMaps(SPLIT, weights, biases), dict(adapter_for(model).fingerprint), {})
 
 
 @pytest.fixture(scope="session")
-def folders(tiny, maps, tmp_path_factory):
-    """Folders of the model and of the maps, which are bf16 there: ``(model, maps)``."""
-    folder = tmp_path_factory.mktemp("served")
-    tiny.save_pretrained(folder / "model")
-    maps.save_pretrained(folder / "maps")
+def tiny():
+    """A Llama model."""
+    return random_model(LlamaForCausalLM, LlamaConfig)
+
+
+@pytest.fixture(scope="session")
+def normed():
+    """A Qwen3 model whose norms of keys differ from head dimension to head dimension, as a trained model's do."""
+    model = random_model(Qwen3ForCausalLM, Qwen3Config)
+    generator = torch.Generator().manual_seed(9)
+    for layer in model.model.layers:
+        for norm in (layer.self_attn.q_norm, layer.self_attn.k_norm):
+            norm.weight.data = 1 + 0.5 * torch.randn(norm.weight.shape, generator=generator)
+    return model
+
+
+def saved(model, folder):
+    """Folders of a model and of its maps, which are bf16 there: ``(model, maps)``."""
+    model.save_pretrained(folder / "model")
+    random_maps(model).save_pretrained(folder / "maps")
     return folder / "model", folder / "maps"
+
+
+@pytest.fixture(scope="session")
+def folders(tiny, tmp_path_factory):
+    """Those of the Llama model."""
+    return saved(tiny, tmp_path_factory.mktemp("served"))
+
+
+@pytest.fixture(scope="session")
+def normed_folders(normed, tmp_path_factory):
+    """Those of the Qwen3 model."""
+    return saved(normed, tmp_path_factory.mktemp("served_normed"))
 
 
 @pytest.fixture(scope="session")
@@ -125,7 +150,7 @@ class Engine:
 
 
 class Engines:
-    """Engines of the tiny model, each started once; those not used for longest are stopped, as each is a gigabyte.
+    """Engines of the tiny models, each started once; those not used for longest are stopped, as each is a gigabyte.
 
     tail, least: of the settings that all of them have.
     """
@@ -156,7 +181,7 @@ class Engines:
     def environment(settings):
         """Of a process with these settings, whatever this one has. Skips the test where there is no engine."""
         if not PYTHON.is_file():
-            pytest.skip(f"{PYTHON.relative_to(ROOT)} is not there: `make vllm` builds the engine's environment")
+            pytest.skip(f"{PYTHON.relative_to(ROOT)} is not there: `make vllm-setup` builds the engine's environment")
         own = {name: value for name, value in os.environ.items() if not name.startswith(("RIDGEFILL", "VLLM"))}
         own |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_NO_USAGE_STATS": "1", "OMP_NUM_THREADS": "1"}
         return own | ({} if settings is None else {"RIDGEFILL_VLLM": settings})
@@ -180,7 +205,7 @@ class Engines:
 
 @pytest.fixture(scope="session")
 def engines(folders, tmp_path_factory):
-    """Engines of the tiny model."""
+    """Engines of the tiny models, the Llama one where none is named."""
     found = Engines(folders, tmp_path_factory.mktemp("engines"))
     yield found
     for engine in found.running.values():

@@ -81,11 +81,14 @@ def test_a_damaged_map_file(ask, folders, tmp_path):
 
 
 def test_another_architecture(ask, folders, tmp_path):
-    """Qwen is not served."""
-    (tmp_path / "config.json").write_text('{"architectures": ["Qwen3ForCausalLM"]}')
+    """Gemma is not served."""
+    (tmp_path / "config.json").write_text('{"architectures": ["Gemma3ForCausalLM"]}')
     code, lines = ask("--maps", folders[1], "--model", tmp_path)
     assert code == 1
-    assert "the model is a Qwen3ForCausalLM, and RidgeFill serves LlamaForCausalLM models" in lines[0]
+    assert (
+        "the model is a Gemma3ForCausalLM, and RidgeFill serves LlamaForCausalLM and Qwen3ForCausalLM models"
+        in lines[0]
+    )
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,12 @@ COLUMNS: dict[str, Columns] = {
             "latency_max", "latencies", "alone",
         ),
     ),
+    "served_pairs": Columns(
+        ("phase", "number", "place", "role", "arm", "split"),
+        # Requests that share steps of a server are computed in batches that time puts together.
+        choices=("tokens",),
+        own=(*_MACHINE, "first_token_seconds", "decode_seconds", "gaps"),
+    ),
     "agreement": Columns(("document", "prompt_tokens", "arm", "split")),
     "agreement_tokens": Columns(
         ("document", "variant", "prompt_tokens", "arm", "split", "position"),

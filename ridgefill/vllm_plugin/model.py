@@ -1,4 +1,4 @@
-"""The engine's Llama model with a second way through it, for steps in which rows are filled."""
+"""The engine's models with a second way through them, for steps in which rows are filled: one class for each family."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-import torch
 from torch import Tensor
 from vllm.config import VllmConfig
 from vllm.forward_context import get_forward_context, override_forward_context
-from vllm.model_executor.models.llama import LlamaDecoderLayer, LlamaForCausalLM
+from vllm.model_executor.models.llama import LlamaForCausalLM
+from vllm.model_executor.models.qwen3 import Qwen3ForCausalLM
 
 from ridgefill.errors import ConfigError
 from ridgefill.maps import load_maps
@@ -33,20 +33,24 @@ class FilledStep:
     metadata: Any
 
 
-class RidgeFillLlamaForCausalLM(LlamaForCausalLM):
-    """The stock model; only a step that is given with ``filled`` takes another way through its layers."""
+class FilledModel:
+    """Put in front of a stock model: only a step that is given with ``filled`` takes another way through its layers.
 
-    def __init__(
-        self, *, vllm_config: VllmConfig, prefix: str = "", layer_type: type[torch.nn.Module] = LlamaDecoderLayer
-    ) -> None:
-        super().__init__(vllm_config=vllm_config, prefix=prefix, layer_type=layer_type)
+    The stock model has ``model`` with ``embed_input_ids``, ``layers`` and ``norm``; a layer takes positions, hidden
+    states and residual, and gives the last two.
+    """
+
+    model: Any
+
+    def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
+        super().__init__(vllm_config=vllm_config, prefix=prefix)  # type: ignore[call-arg]
         settings = settings_of_this_process()
         self.settings, self.dtype, self.name = settings, vllm_config.model_config.dtype, vllm_config.model_config.model
         self.late: LateLayers | None = None
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> set[str]:
         """Load the model's weights as ever, then its maps."""
-        loaded: set[str] = super().load_weights(weights)
+        loaded: set[str] = super().load_weights(weights)  # type: ignore[misc]
         folder = where(self.settings)
         self.late = late_layers(self.model.layers, load_maps(folder), self.settings, self.dtype)
         say_ready(self.settings, folder, self.name, self.late.split, len(self.model.layers), self.late.bytes)
@@ -62,7 +66,9 @@ class RidgeFillLlamaForCausalLM(LlamaForCausalLM):
     ) -> Any:
         """Hidden states ``[rows, hidden]``, zero for filled rows, which the engine asks nothing of."""
         if filled is None:
-            return super().forward(input_ids, positions, intermediate_tensors, inputs_embeds)
+            return super().forward(  # type: ignore[misc]
+                input_ids, positions, intermediate_tensors, inputs_embeds
+            )
         if self.late is None:
             raise ConfigError("the model's weights were loaded in a way that leaves no maps; use load_format auto")
         hidden = self.model.embed_input_ids(input_ids) if inputs_embeds is None else inputs_embeds
@@ -101,3 +107,11 @@ class RidgeFillLlamaForCausalLM(LlamaForCausalLM):
         if step.metadata is not None:
             out[step.exact] = self.model.norm(hidden, residual)[0]
         return out
+
+
+class RidgeFillLlamaForCausalLM(FilledModel, LlamaForCausalLM):
+    """Llama, and models of its architecture such as SmolLM2."""
+
+
+class RidgeFillQwen3ForCausalLM(FilledModel, Qwen3ForCausalLM):
+    """Qwen3, whose keys are normed."""

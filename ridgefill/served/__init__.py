@@ -1,0 +1,1 @@
+"""A running OpenAI-compatible server measured at its client: servers, requests to them, and what was measured."""
