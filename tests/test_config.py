@@ -16,7 +16,7 @@ from ridgefill.errors import ConfigError
 ROOT = Path(__file__).resolve().parent.parent
 EXPERIMENTS = config.known_experiments(ROOT)
 # Of small models, not of the paper.
-OWN = {"smollm2_split19", "smollm2_arms", "smollm2_suites", "gemma3_270m_split11", "gemma3_270m_arms"}
+OWN = {name for name in EXPERIMENTS if name.startswith(("smollm2", "gemma3", "hybrid"))}
 MODELS = config.known_models(ROOT)
 DEMO = "smollm2_split19"
 
@@ -95,6 +95,23 @@ def test_every_part_of_a_model_in_several_wheels_is_pinned():
     windows = config.cost_geometry(model).windows
     assert [layer for layer, window in enumerate(windows) if window is None] == [5, 11, 17]
     assert {windows[0], windows[16]} == {512}
+
+
+def test_a_committed_checkpoint_names_every_file_it_needs(root):
+    """Its folder is below data/models and its files are pinned; null stands for none yet, and nothing else does."""
+    assert config.load_model("hybrid-attention", ROOT).source.folder == "data/models/hybrid-attention"
+    for key, value, said in (
+        ("source.files", {"config.json": "0" * 64}, "lacks model.safetensors, tokenizer.json"),
+        ("source.files", {"../x": "0" * 64}, "match pattern"),
+        ("source.folder", "/somewhere", "match pattern"),
+    ):
+        before = (root / config.MODEL_DIR / "hybrid-attention.yaml").read_text("utf-8")
+        rewrite(root, lambda data, key=key, value=value: put(data, key, value), "hybrid-attention", config.MODEL_DIR)
+        with pytest.raises(ConfigError, match=said):
+            config.load_model("hybrid-attention", root)
+        (root / config.MODEL_DIR / "hybrid-attention.yaml").write_text(before, encoding="utf-8")
+    rewrite(root, lambda data: put(data, "source.files", None), "hybrid-attention", config.MODEL_DIR)
+    assert config.load_model("hybrid-attention", root).source.files is None
 
 
 def test_a_full_layer_outside_the_model_is_named(root):

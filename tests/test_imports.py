@@ -18,6 +18,7 @@ HEAVY = {"torch", "transformers", "safetensors", "accelerate", "gguf"}
 ORDER = [
     ("ridgefill", "ridgefill.errors"),
     ("ridgefill.archive", "ridgefill.files", "ridgefill.stats", "ridgefill.progress", "ridgefill.shares"),
+    ("ridgefill.hybrid.language", "ridgefill.hybrid.words", "ridgefill.hybrid.texts"),
     ("ridgefill.sizes", "ridgefill.splits", "ridgefill.map_options", "ridgefill.corrections.cost"),
     ("ridgefill.cost",),
     ("ridgefill.selectors",),
@@ -71,7 +72,7 @@ LIGHT = [
     *(f"ridgefill.vllm_plugin.{name}" for name in (
         "settings", "fitting", "requests", "steps", "logs", "diagnosis",
     )),
-    *(f"ridgefill.hybrid.{name}" for name in ("language", "settings", "words")),
+    *(f"ridgefill.hybrid.{name}" for name in ("frozen", "language", "settings", "texts", "words")),
 ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,36 @@ def test_a_model_whose_work_cannot_be_counted_is_refused_before_it_runs(
     monkeypatch.setattr("workflow.dag.load_model", lambda name, root: lacking)
     with pytest.raises(Refused, match=r"qwen3\.5-9b: .* expected their sizes as `recurrent`"):
         plan(folder).admit("results/qwen35_split12")
+
+
+def test_a_checkpoint_of_this_repository_plans_as_far_as_its_registration(tmp_path: Path) -> None:
+    """Its files are what its rule copies; without the folder of results or models, what is missing is the claim."""
+    made = plan("")
+    assert made.committed_files("hybrid-attention")[0].startswith("data/models/hybrid-attention/")
+    assert made.committed_files("smollm2-135m-instruct") == []
+    assert made.text_files("hybrid_attention") == ["texts/hybrid-language.fetched"]
+    assert made.sources_file("hybrid-language") == "data/texts/hybrid/sources.json"
+    elsewhere = Plan(tmp_path, dict(made.config))
+    shutil.copytree(ROOT / "workflow/config", tmp_path / "workflow/config")
+    with pytest.raises(Refused, match=r"hybrid-attention lacks data.models.hybrid-attention.config\.json; restore"):
+        elsewhere.admit("results/hybrid_attention")
+    shutil.copytree(ROOT / "data/models/hybrid-attention", tmp_path / "data/models/hybrid-attention")
+    for path in ("workflow/claims", "data/texts"):
+        shutil.copytree(ROOT / path, tmp_path / path)
+    with pytest.raises(Refused, match=r"ledger register workflow.claims.hybrid_attention\.yaml"):
+        elsewhere.admit("results/hybrid_attention")
+
+
+def test_a_checkpoint_that_is_not_pinned_yet_is_refused(tmp_path: Path) -> None:
+    """One sentence says that it has to be trained and pinned."""
+    shutil.copytree(ROOT / "workflow/config", tmp_path / "workflow/config")
+    path = tmp_path / "workflow/config/models/hybrid-attention.yaml"
+    text = path.read_text("utf-8")
+    path.write_text(text[: text.index("  files:")] + "  files: null\n", encoding="utf-8")
+    with pytest.raises(Refused, match="nobody has pinned yet; train it into data/models/hybrid-attention"):
+        Plan(tmp_path, {"ledger_branch": "local", "models": "models", "texts": "texts"}).admit(
+            "results/hybrid_attention"
+        )
 
 
 def test_a_model_without_files_is_refused_first() -> None:

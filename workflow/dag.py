@@ -30,7 +30,7 @@ from ridgefill.fitted_names import (
     needed_maps,
     needs_frequencies,
 )
-from ridgefill.models.source import FAMILIES, RECORD, local_folder
+from ridgefill.models.source import FAMILIES, RECORD, committed_files, local_folder
 from ridgefill.results import MORE_FILES
 from ridgefill.served.server import ENGINE, require_engine
 from ridgefill.settings import Experiment, HubSource, ModelConfig
@@ -85,6 +85,7 @@ class Plan:
         """The folder its jobs load the model from."""
         model = self.model(name)
         if not isinstance(model.source, HubSource):
+            self.committed_files(model.name)
             return f"{self.config['models']}/{model.name}"
         folder = self._ask(lambda: local_folder(model, self.config["model_path"] or None))
         if model.family not in FAMILIES:
@@ -96,8 +97,12 @@ class Plan:
         self._ask(lambda: cost_geometry(model))
         return os.fspath(folder)
 
+    def committed_files(self, model: str) -> list[str]:
+        """What a model is copied from, when this repository holds it."""
+        return [os.fspath(path) for path in self._ask(lambda: committed_files(load_model(model, self.root), self.root))]
+
     def model_file(self, name: str) -> str:
-        """A file that is there once the model is: made by a rule for a wheel, found for a hub model."""
+        """A file that is there once the model is: made by a rule, or found for a hub model."""
         built = not isinstance(self.model(name).source, HubSource)
         return f"{self.model_folder(name)}/{RECORD if built else 'config.json'}"
 
@@ -177,7 +182,9 @@ class Plan:
     def text_files(self, name: str) -> list[str]:
         """Markers of the unpacked text sources that the experiment reads."""
         experiment = self.experiment(name)
-        wanted = {*experiment.capture.sources, experiment.suites.ruler.haystack, words.SOURCE}
+        wanted = set(experiment.capture.sources)
+        if experiment.suites.ruler.haystack is not None:
+            wanted |= {experiment.suites.ruler.haystack, words.SOURCE}
         files = text_set(self.root / experiment.suites.documents.manifest)
         for manifest in (files.documents, files.calibration):
             wanted |= {document.source for document in self._ask(lambda manifest=manifest: load_manifest(manifest))}

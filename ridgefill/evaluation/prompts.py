@@ -30,6 +30,11 @@ def opening(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     return alone[:1] if alone and alone[0] == tokenizer.bos_token_id else []
 
 
+def ends(tokenizer: PreTrainedTokenizerBase) -> set[int]:
+    """Ids of tokens that end an answer; none for a tokenizer without an end of text."""
+    return set() if tokenizer.eos_token_id is None else {int(tokenizer.eos_token_id)}
+
+
 def plain_text(tokenizer: PreTrainedTokenizerBase, text: str) -> str:
     """A text without the chat template: after the tokenizer's own opening mark, if it has one."""
     return (str(tokenizer.bos_token) if opening(tokenizer) else "") + text

@@ -12,7 +12,8 @@ from ridgefill.arms import Arm, Order
 from ridgefill.cost import exact_macs
 from ridgefill.decode import decode_greedy
 from ridgefill.evaluation.contexts import prompt_context
-from ridgefill.evaluation.prompts import Prompt, ruler_prompt
+from ridgefill.evaluation.further import following, script
+from ridgefill.evaluation.prompts import Prompt, ends, ruler_prompt
 from ridgefill.evaluation.records import arm_rows, measured_rows
 from ridgefill.evaluation.runs import ArmRun, Setup, kept_layers, run_arms, timing_rows
 from ridgefill.passes import run_exact
@@ -170,6 +171,7 @@ def _decode(run: RulerRun, prefilled: Sequence[Prefilled]) -> list[list[list[int
     """Tokens per sample and arm; arms whose late layers are the same are decoded together."""
     tokenizer = run.loaded.tokenizer
     entries = [(one, arm_run) for one in prefilled for arm_run in one.done]
+    scripts = [script(tokenizer, one.sample) for one in prefilled for _ in one.done]
     outputs: list[list[int]] = [[] for _ in entries]
     groups: dict[str, list[int]] = {}
     for place, (_, arm_run) in enumerate(entries):
@@ -188,8 +190,9 @@ def _decode(run: RulerRun, prefilled: Sequence[Prefilled]) -> list[list[list[int
             torch.cat([adapter.logits(entries[place][1].hidden[:, -1:])[:, 0] for place in places]),
             prompt_tokens=[entries[place][0].tokens(entries[place][1]) for place in places],
             new_tokens=prefilled[0].sample.new_tokens,
-            stop_ids={int(tokenizer.eos_token_id)},
+            stop_ids=ends(tokenizer),
             finished=finished,
+            choose=following([scripts[place] for place in places]),
         )
         for place, ids in zip(places, written, strict=True):
             outputs[place] = ids

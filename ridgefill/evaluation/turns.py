@@ -13,6 +13,7 @@ import torch
 from ridgefill.cost import exact_macs
 from ridgefill.errors import TextError
 from ridgefill.evaluation.continuing import Reached, answers, extend
+from ridgefill.evaluation.prompts import ends
 from ridgefill.evaluation.ruler import Prefilled, RulerRun, prefill
 from ridgefill.evaluation.runs import ArmRun
 from ridgefill.selectors.tokens import special_ids
@@ -69,7 +70,7 @@ def evaluate_turns(run: RulerRun, turn: TurnSample) -> list[Row]:
     """
     tokenizer, sample = run.loaded.tokenizer, turn.first
     asked = turn_ids(tokenizer, turn)
-    stop_ids = {int(tokenizer.eos_token_id)} | {asked[0]} & special_ids(tokenizer).all
+    stop_ids = ends(tokenizer) | {asked[0]} & special_ids(tokenizer).all
     with torch.inference_mode():
         one = prefill(run, sample)
         filled = [Reached(done.adapter, done.cache, done.hidden[:, -1:], one.tokens(done)) for done in one.done]

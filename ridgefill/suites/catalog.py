@@ -74,6 +74,10 @@ CATALOG: tuple[Suite, ...] = (
     _ruler("ruler_counting", "The commonest words of a list, plain or coded.", ("words",), "cwe", "fwe"),
     _ruler("ruler_reading", "Questions about one paragraph, or two, among many.", ("questions",), "qa_1", "qa_2"),
     Suite(
+        "ruler_language", "ruler", "Codes of keys in the language of the hybrids trained here, which know no other.",
+        (), r"(?!)", ("one_key", "four_keys", "four_asked"),
+    ),
+    Suite(
         "documents", "documents", "Loss on the text that follows a long document: novel tokens, key tokens, all.",
         ("documents",), r"nll_(novel|key)|ppl_gap_novel|nll_(mean|median)_(16k|32k).*",
     ),
@@ -106,4 +110,4 @@ CATALOG: tuple[Suite, ...] = (
         ("documents", "engine", "device"), r"mixed_\w+|ttft_s_\w+|speedup_\w+",
     ),
 )  # fmt: skip
-"""All suites, RULER's thirteen tasks by group."""
+"""All suites, RULER's thirteen tasks by group, and ours."""

@@ -26,7 +26,8 @@ class RulerSample:
     ``question_prompt`` is the user turn; ``answer_prefix`` follows the chat template, so that the model
     continues it. ``references`` are the values to find; ``new_tokens`` is the generation budget.
     ``question`` is the (start, end) of the question's characters in ``question_prompt``; ``metric`` is how
-    the references are scored.
+    the references are scored. ``further`` is what the model is given to go on with after each answer but the last,
+    once an answer has as many tokens as its reference; ``new_tokens`` counts it.
     """
 
     task: str
@@ -39,6 +40,7 @@ class RulerSample:
     new_tokens: int
     question: tuple[int, int]
     metric: str = "all"
+    further: tuple[str, ...] = ()
 
 
 class TokenSpan(NamedTuple):

@@ -78,7 +78,8 @@ def _texts(need: Need, machine: Machine) -> tuple[State, str]:
     if need == "words":
         wanted = {words.SOURCE}
     elif need == "essays":
-        wanted = {ESSAYS if experiment is None else experiment.suites.ruler.haystack}
+        named = None if experiment is None else experiment.suites.ruler.haystack
+        wanted = {ESSAYS if named is None else named}
     else:
         wanted = {document.source for document in load_manifest(machine.manifest)}
     lacking = sorted(name for name in wanted if not _unpacked(name, machine))

