@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 CODE = ("workflow", "ridgefill", "ledger", "profiles", "data/texts", "data/models")
 JOBS = {
-    "agreement", "capture", "corrections", "documents", "fit", "frequencies", "model", "overlap", "report", "ruler",
+    "capture", "corrections", "documents", "fit", "frequencies", "model", "overlap", "report", "ruler",
     "text_source", "turns", "verify",
 }  # fmt: skip
 
