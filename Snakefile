@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT))
 
 from workflow.dag import Plan, Refused, experiments
 from workflow.gate import SHARDED
+from workflow.lock import left_by_a_killed_run
 
 
 configfile: ROOT / "workflow/config/workflow.yaml"
@@ -40,6 +41,13 @@ for target in sys.argv[1:]:
             PLAN.admit(target)
         except Refused as refusal:
             sys.exit(f"error: {refusal}")
+
+
+if left_by_a_killed_run(Path.cwd(), sys.argv[1:]):
+    sys.exit(
+        "error: a run in this folder was killed and left its lock; type `snakemake --unlock`, then the same command "
+        "again, which carries on from what was finished"
+    )
 
 
 include: "workflow/rules/common.smk"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ledger.entry import Entry
@@ -29,17 +30,22 @@ def amend(root: Path, ledger: Ledger, seq: int, claim_path: Path, reason: str) -
         )
     if not differences(body, pinned):
         raise UsageError(f"registration #{seq} has these bytes already; edit {pinned.path} first")
-    return ledger.append("amend", {**_about(history, reason), **pinned.body()})
+    return _append(ledger, "amend", history, {**_about(history, reason), **pinned.body()})
 
 
 def void(ledger: Ledger, seq: int, reason: str) -> Entry:
     """Append a void: registration ``seq`` launches nothing any more. UsageError when it does not stand."""
-    return ledger.append("void", _about(standing(ledger, seq), reason))
+    history = standing(ledger, seq)
+    return _append(ledger, "void", history, _about(history, reason))
 
 
 def standing(ledger: Ledger, seq: int) -> History:
     """The registration with number ``seq`` and what became of it; UsageError when it is none, or voided."""
-    known = histories(ledger.entries())
+    return _standing(ledger, ledger.entries(), seq)
+
+
+def _standing(ledger: Ledger, entries: Iterable[Entry], seq: int) -> History:
+    known = histories(entries)
     found = next((item for item in known if seq in {entry.seq for entry in item.versions}), None)
     if found is None:
         numbers = ", ".join(f"#{item.registration.seq}" for item in known if item.void is None) or "none"
@@ -47,6 +53,20 @@ def standing(ledger: Ledger, seq: int) -> History:
     if found.void is not None:
         raise UsageError(f"registration #{seq} was voided by #{found.void.seq}; register a new claim instead")
     return found
+
+
+def _append(ledger: Ledger, kind: str, history: History, body: Mapping[str, object]) -> Entry:
+    """Append what was decided for ``history``; UsageError when somebody else changed the registration meanwhile."""
+
+    def still(entries: tuple[Entry, ...]) -> None:
+        now = _standing(ledger, entries, history.registration.seq)
+        if now.current.leaf != history.current.leaf:
+            raise UsageError(
+                f"registration #{now.registration.seq} was amended by #{now.current.seq} just now; see `ledger log`, "
+                "then type the same command again"
+            )
+
+    return ledger.append(kind, body, still)
 
 
 def _about(history: History, reason: str) -> dict[str, object]:

@@ -17,6 +17,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -26,7 +27,7 @@ from ledger.entry import Entry
 from ledger.errors import LedgerError, UsageError
 from ledger.files import hash_file, inside, relative_to
 from ledger.lease import Lease, lease
-from ledger.registration import Registration, check_allowed, find_registration, recheck
+from ledger.registration import Registration, check_allowed, find_registration, recheck, require_standing
 from ledger.seeds import run_seed
 from ledger.store import Ledger
 
@@ -135,7 +136,10 @@ def open_attempt(
         check_allowed(registration, run_id, settings)
         ledger = open_for_writing(root, branch)
         body = _start_body(root, registration, run_id, label, overrides=settings, inputs=inputs)
-        attempt = Attempt(ledger, branch, registration, ledger.append("start", body), held)
+        # A registration of another branch has no order to this one's entries.
+        own = registration.origin == ledger.origin
+        start = ledger.append("start", body, partial(require_standing, registration) if own else None)
+        attempt = Attempt(ledger, branch, registration, start, held)
         try:
             held.describe(start=attempt.start.leaf)
             yield attempt

@@ -108,23 +108,39 @@ def _in_time(registration: Registration) -> Registration:
 
 def recheck(root: Path, registration: Registration) -> None:
     """Re-read the registration entry and re-hash everything it pins; the refusals of ``find_registration``."""
-    entries = open_branch(root, registration.branch).entries()
+    history = _history_of(registration, open_branch(root, registration.branch).entries())
+    changes = differences(history.current.body or {}, pin(root, root / registration.claim_path, absent=GONE))
+    if changes or history.void is not None:
+        raise _refusal(registration.branch, history, changes, _register(registration))
+    _in_time(registration)
+
+
+def require_standing(registration: Registration, entries: Sequence[Entry]) -> None:
+    """Drifted or Voided when ``entries``, of the registration's own chain, amend or void it."""
+    history = _history_of(registration, entries)
+    if history.void is not None:
+        raise _refusal(registration.branch, history, (), _register(registration))
+
+
+def _history_of(registration: Registration, entries: Sequence[Entry]) -> History:
+    """What became of a registration that was found; Unregistered when it is gone, Drifted when it was amended."""
     found = [item for item in histories(entries) if registration.leaf in {entry.leaf for entry in item.versions}]
     if not found or registration.seq >= len(entries) or entries[registration.seq].leaf != registration.leaf:
         raise Unregistered(
             f"registration #{registration.seq} of branch {registration.branch} is not the entry that was "
             "found before; type `ledger verify`"
         )
-    history, command = found[0], f"`ledger register {registration.claim_path}`"
+    history = found[0]
     if history.void is None and history.current.leaf != registration.leaf:
         raise Drifted(
             f"registration #{registration.seq} of branch {registration.branch} was amended by #{history.current.seq} "
             "since it was looked up: type the same command again"
         )
-    changes = differences(history.current.body or {}, pin(root, root / registration.claim_path, absent=GONE))
-    if changes or history.void is not None:
-        raise _refusal(registration.branch, history, changes, command)
-    _in_time(registration)
+    return history
+
+
+def _register(registration: Registration) -> str:
+    return f"`ledger register {registration.claim_path}`"
 
 
 def check_allowed(registration: Registration, run_id: str, overrides: Mapping[str, str]) -> None:

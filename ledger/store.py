@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from ledger.canonical import canonical
 from ledger.chain import read_chain
 from ledger.checkpoint import Checkpoint, checkpoint_of
 from ledger.entry import GRADED, SALT_BYTES, VERSION, Entry, body_commitment, parse_header
-from ledger.errors import BrokenLedger, UsageError, WriteFailed
+from ledger.errors import BrokenLedger, LedgerError, UsageError, WriteFailed
 from ledger.files import read_plain, sync_folder, write_new
 from ledger.findings import refuse_errors
 from ledger.grades import among_siblings, grade_of, inherited, started_experiments
@@ -83,16 +83,20 @@ class Ledger:
         """Size and root as of now."""
         return checkpoint_of(self.origin, [entry.leaf for entry in self.entries()])
 
-    def append(self, kind: str, body: Mapping[str, Any]) -> Entry:
+    def append(
+        self, kind: str, body: Mapping[str, Any], still: Callable[[tuple[Entry, ...]], object] | None = None
+    ) -> Entry:
         """Append one entry durably and return it.
 
         ``body`` holds the fields of its kind without ``origin`` and ``time``, which are added here, as is
-        the grade of a registration or amendment. Safe among any number of processes on one file system. Raises
-        FormatError for a body the format does not allow, WriteFailed when the system refuses.
+        the grade of a registration or amendment. Safe among any number of processes on one file system. ``still``
+        is given the entries before the number that is tried and raises when the entry must not follow them: what
+        others append between a check and the append is then seen too. Raises FormatError for a body the format does
+        not allow, WriteFailed when the system refuses.
         """
         if kind in ("genesis", "fork") or kind not in BODY_CHECKS:
             raise UsageError(f"cannot append an entry of kind {kind!r}")
-        appending = _Append(self, kind, body)
+        appending = _Append(self, kind, body, still)
         while (entry := appending.attempt()) is None:
             continue
         return entry
@@ -101,8 +105,14 @@ class Ledger:
 class _Append:
     """One append: keeps its staged body over several attempts at a number."""
 
-    def __init__(self, ledger: Ledger, kind: str, body: Mapping[str, Any]) -> None:
-        self.ledger, self.kind, self.fields = ledger, kind, body
+    def __init__(
+        self,
+        ledger: Ledger,
+        kind: str,
+        body: Mapping[str, Any],
+        still: Callable[[tuple[Entry, ...]], object] | None = None,
+    ) -> None:
+        self.ledger, self.kind, self.fields, self.still = ledger, kind, body, still
         self.salt = secrets.token_bytes(SALT_BYTES)
         self.staged: bytes | None = None
         self.commit = ""
@@ -116,6 +126,9 @@ class _Append:
         temporary = self.ledger.path / folders.ENTRIES / f"{secrets.token_hex(16)}{folders.TEMPORARY}"
         try:
             seq, previous = self._head()
+            if self.still is not None:
+                # The link below creates entry seq or fails, so what is checked is all that will precede it.
+                self.still(self.ledger.entries()[:seq])
             body = self._body()
             self._stage(canonical(body))
             header = canonical(self._header(seq, previous, body))
@@ -131,6 +144,9 @@ class _Append:
                     return None
             sync_folder(temporary.parent)
             settle(self.ledger.path, (seq,))
+        except LedgerError:
+            self._discard()
+            raise
         except OSError as failure:
             self._discard()
             raise WriteFailed(

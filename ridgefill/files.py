@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 
 from ridgefill.errors import ResultsError
@@ -16,12 +17,16 @@ from ridgefill.errors import ResultsError
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; on success it is synced and takes ``path``'s place.
 
-    On failure ``path`` is untouched and the temporary file is removed. A full disk is a ``ResultsError``.
+    On failure ``path`` is untouched and the temporary file is removed. A full disk is a ``ResultsError``. What a killed
+    process left of an earlier try is removed first.
     """
     path = Path(path)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        for left in path.parent.glob(f"{escape(path.name)}.*.tmp"):
+            if not _at_work(left.suffixes[-2][1:]):
+                _remove(left)
         yield temporary
         for written in sorted(temporary.rglob("*")) if temporary.is_dir() else ():
             _sync(written)
@@ -33,11 +38,7 @@ def replacing(path: Path) -> Iterator[Path]:
             f"{path} could not be written ({error.strerror or error}); free space or fix permissions, then run again"
         ) from error
     finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary, ignore_errors=True)
-        else:
-            with suppress(OSError):
-                temporary.unlink()
+        _remove(temporary)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -50,6 +51,25 @@ def sha256_file(path: Path) -> str:
     """Hexadecimal SHA-256 of a file's bytes."""
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _at_work(pid: str) -> bool:
+    """Whether a process of that number is there and not this one, which has only begun: numbers are used again."""
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, ValueError, OverflowError):  # another user's, or no temporary file of ours
+        return True
+    return int(pid) != os.getpid()
+
+
+def _remove(temporary: Path) -> None:
+    if temporary.is_dir():
+        shutil.rmtree(temporary, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def _sync(path: Path) -> None:

@@ -3,6 +3,8 @@
 import errno
 import hashlib
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -100,3 +102,18 @@ def test_a_file_in_place_of_a_folder_is_one_sentence(tmp_path):
     (tmp_path / "results").write_text("")
     with pytest.raises(ResultsError, match=r"results/a\.txt could not be written"):
         write_text(tmp_path / "results" / "a.txt", "x")
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path):
+    """Files and folders of processes that are gone, or that had this one's number; those of others at work stay."""
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    gone, alive = int(ended.stdout), os.getppid()
+    (tmp_path / f"maps.{gone}.tmp").mkdir()
+    (tmp_path / f"maps.{gone}.tmp" / "one").write_text("half")
+    (tmp_path / f"maps.{os.getpid()}.tmp").mkdir()
+    for kept in (f"maps.{alive}.tmp", f"maps.other.{gone}.tmp.txt", f"others.{gone}.tmp", "maps.mine.tmp"):
+        (tmp_path / kept).write_text("theirs")
+    with replacing(tmp_path / "maps") as temporary:
+        temporary.mkdir()
+    expected = ["maps", f"maps.{alive}.tmp", f"maps.other.{gone}.tmp.txt", "maps.mine.tmp", f"others.{gone}.tmp"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted(expected)

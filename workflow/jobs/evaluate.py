@@ -24,6 +24,7 @@ from ridgefill.selectors.frequency_files import load_frequencies
 from workflow.jobs.common import Job
 from workflow.jobs.corrections import ALL_CORRECTIONS, correction_file
 from workflow.jobs.fit import ALL_MAPS
+from workflow.jobs.same_model import require_captured_weights
 from workflow.sources import source_hash
 
 
@@ -81,7 +82,10 @@ def load_what_was_fitted(job: Job, loaded: Loaded, arms: list[Arm]) -> Fitted:
 
 
 def fitted_inputs(job: Job) -> list[Path]:
-    """What the evaluation reads of what was fitted, recorded as the input of the run: checksums of maps and more."""
+    """What the evaluation reads of what was fitted, recorded as the input of the run: checksums of maps and more.
+
+    Raises ``MapError`` when a file is missing, ``ModelError`` when the model is not the one that was captured.
+    """
     arms = experiment_arms(job.experiment, job.model.geometry.layers)
     wanted = [job.out / ALL_MAPS]
     wanted += [job.out / ALL_CORRECTIONS] if needed_corrections(arms) else []
@@ -89,6 +93,7 @@ def fitted_inputs(job: Job) -> list[Path]:
     for path in wanted:
         if not path.is_file():
             raise MapError(f"{path} is missing; run the step that makes it first")
+    require_captured_weights(job)
     return wanted
 
 

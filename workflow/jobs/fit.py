@@ -34,10 +34,12 @@ def work(arguments: argparse.Namespace) -> str:
     from ridgefill.models.load import load_model_folder
     from ridgefill.moments import load_moments
     from ridgefill.ridge import factorise, residual_shares, solve
+    from workflow.jobs.same_model import require_captured_weights
 
     torch.set_num_threads(job.threads)
     experiment = job.experiment
     grid = experiment.fit.lam_grid
+    require_captured_weights(job)
     with job.attempt("fit", [job.out / MOMENTS]) as attempt:
         moments = load_moments(job.out / MOMENTS)
         factors = {split: factorise(moments, split) for split in experiment.splits}
