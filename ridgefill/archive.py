@@ -39,19 +39,20 @@ def read_members(archive: Path, wanted: Callable[[str], bool]) -> Iterator[tuple
 
 def _zip_members(archive: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(archive) as opened:
-        for name in sorted(name for name in opened.namelist() if _is_inside(name) and wanted(name)):
+        for name in sorted(name for name in opened.namelist() if is_inside(name) and wanted(name)):
             yield name, opened.read(name)
 
 
 def _tar_members(archive: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
     with tarfile.open(archive) as opened:
-        files = [member for member in opened.getmembers() if member.isreg() and _is_inside(member.name)]
+        files = [member for member in opened.getmembers() if member.isreg() and is_inside(member.name)]
         for member in sorted(files, key=lambda member: member.name):
             stream = opened.extractfile(member) if wanted(member.name) else None
             if stream is not None:
                 yield member.name, stream.read()
 
 
-def _is_inside(name: str) -> bool:
+def is_inside(name: str) -> bool:
+    """Whether a path is of a file that stays below the folder it is put in."""
     path = PurePosixPath(name)
-    return not (path.is_absolute() or ".." in path.parts or name.endswith("/"))
+    return bool(name) and not (path.is_absolute() or ".." in path.parts or name.endswith("/") or "\0" in name)

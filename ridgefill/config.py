@@ -44,26 +44,56 @@ EXPERIMENT_DIR = Path("workflow/config/experiments")
 M = TypeVar("M", bound=BaseModel)
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """Plain YAML that refuses a key given twice instead of keeping the last one."""
+class _PlainLoader(yaml.SafeLoader):
+    """Plain YAML that refuses a key given twice instead of keeping the last one, a key of several parts, and aliases,
+    a few of which, nested, name more values than memory holds.
+    """
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            line = self.peek_event().start_mark.line + 1
+            raise ConfigError(f"has an alias at line {line}; write the value out there")
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
+            line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                raise ConfigError(f"the key at line {line} has several parts; expected a word")
             if key.value in seen:
-                line = key.start_mark.line + 1
                 raise ConfigError(f"key {key.value!r} is given again at line {line}; keep one of them")
             seen.add(key.value)
         return dict(super().construct_mapping(node, deep))
 
 
+# PyYAML's own errors, and what its constructors let through for a day that does not exist, a number without digits, a
+# tag on a value that it does not fit, and nesting without end.
+_NOT_YAML = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
+
+
+def _plain(text: str, where: str) -> Any:
+    """The value of one YAML document; ConfigError, naming where it stands, for anything that is not plain YAML."""
+    try:
+        return yaml.load(text, Loader=_PlainLoader)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+    except _NOT_YAML as error:
+        raise ConfigError(f"{where}: not readable as YAML: {_line(str(error))}") from None
+
+
+def _line(text: str) -> str:
+    """On one line, and its middle left out where it is long."""
+    words = " ".join(text.split())
+    return words if len(words) <= 400 else f"{words[:190]} ... {words[-190:]}"
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeyLoader)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
-        raise ConfigError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from None
+        text = path.read_text(encoding="utf-8")
+    except (UnicodeDecodeError, OSError) as error:
+        raise ConfigError(f"{path}: not readable as YAML: {_line(str(error))}") from None
+    data = _plain(text, str(path))
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: holds {type(data).__name__}, expected a mapping of settings")
     return data
@@ -74,10 +104,10 @@ def _checked(kind: type[M], data: Mapping[str, Any], where: str) -> M:
         return kind.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "(whole file)"
+        key = _line(".".join(str(part) for part in first["loc"])) or "(whole file)"
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        found = "" if first["type"] in {"missing", "value_error"} else f", found {first['input']!r}"
-        raise ConfigError(f"{where}: {key}: {first['msg']}{found}{more}") from None
+        found = "" if first["type"] in {"missing", "value_error"} else f", found {_line(repr(first['input']))}"
+        raise ConfigError(f"{where}: {key}: {_line(first['msg'])}{found}{more}") from None
 
 
 def _known(folder: Path) -> tuple[str, ...]:
@@ -242,8 +272,8 @@ def with_overrides(experiment: Experiment, overrides: Mapping[str, Any]) -> Expe
         if key == "name" or not isinstance(target, dict) or last not in target:
             raise ConfigError(f"unknown setting {key!r} to override in {experiment.name}")
         # A command line only has strings: "200" is the number that the same text would be in the file.
-        target[last] = yaml.safe_load(value) if isinstance(value, str) else value
-    return _checked(Experiment, data, f"{experiment.name} with overrides {dict(overrides)!r}")
+        target[last] = _plain(value, f"{experiment.name}: override {key}") if isinstance(value, str) else value
+    return _checked(Experiment, data, f"{experiment.name} with overrides {_line(repr(dict(overrides)))}")
 
 
 def with_seeds(experiment: Experiment, seed_for: Callable[[str], int]) -> Experiment:

@@ -63,10 +63,12 @@ def _load_low_rank(folder: Path, architecture: Mapping[str, Any]) -> LowRankMaps
             raise MapError(f"{path} is not the file that {MANIFEST} beside it describes; fit the maps again")
         tensors = load_file(path)
         split, identity = int(manifest["split"]), bool(manifest["identity"])
+        if not 0 < split < int(architecture["layers"]):
+            raise ValueError(f"split {split} of {architecture['layers']} layers")
         layers, hidden = range(split, int(architecture["layers"])), int(architecture["hidden"])
         width = int(architecture.get("width", hidden))
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise MapError(f"the low-rank maps in {folder} cannot be read ({error}); fit them again") from error
+    except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError, SafetensorError) as error:
+        raise MapError(f"the low-rank maps in {folder} cannot be read ({error!s:.200}); fit them again") from error
     odd = set(tensors) ^ {f"{part}.{layer}" for part in _PARTS for layer in layers}
     if odd or not layers:
         raise MapError(

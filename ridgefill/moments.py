@@ -188,8 +188,11 @@ def load_moments(path: Path, tokens: int | None = None) -> Moments:
     if f"{prefix}rows" not in header:
         raise ResultsError(f"{path} holds no moments of the first {tokens} tokens alone; capture again")
     groups: dict[str, dict[int, Tensor]] = {"mean": {}, "scatter": {}, "gram": {}, "cross": {}, "state_mean": {}}
-    for name, value in tensors.items():
-        group, number = name.removeprefix(prefix).split(".")
-        groups[group][int(number)] = value[0] if group == "scatter" else value
-    splits = tuple(int(split) for split in header["splits"].split(","))
-    return Moments(int(header["layers"]), splits, int(header[f"{prefix}rows"]), **groups)
+    try:
+        for name, value in tensors.items():
+            group, number = name.removeprefix(prefix).split(".")
+            groups[group][int(number)] = value[0] if group == "scatter" else value
+        splits = tuple(int(split) for split in header["splits"].split(","))
+        return Moments(int(header["layers"]), splits, int(header[f"{prefix}rows"]), **groups)
+    except (ValueError, LookupError, TypeError) as error:
+        raise ResultsError(f"{path} is damaged ({error!s:.200}); delete it and capture again") from error

@@ -115,8 +115,7 @@ def read_table(path: Path, schema_name: str) -> pa.Table:
         raise ResultsError(
             f"{path} is not a readable Parquet file ({reason}); delete it and run its step again"
         ) from error
-    found = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
-    _check_metadata(path, found)
+    _check_metadata(path, metadata_of(table))
     if not table.schema.equals(schema, check_metadata=False):
         raise ResultsError(
             f"{path} has columns [{_describe(table.schema)}], but schema {schema_name!r} "
@@ -130,7 +129,8 @@ def read_table(path: Path, schema_name: str) -> pa.Table:
 
 def metadata_of(table: pa.Table) -> dict[str, str]:
     """The file metadata of a table read by :func:`read_table`, as strings."""
-    return {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+    pairs = (table.schema.metadata or {}).items()
+    return {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in pairs}
 
 
 def read_folder(results_dir: Path) -> dict[str, pa.Table]:

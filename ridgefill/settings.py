@@ -1,7 +1,6 @@
 """What an experiment and a model are made of: frozen values, each field checked.
 
-The classes mirror the files under ``workflow/config`` and are the source of the JSON schemas in
-``workflow/schemas``. Reading files, and checks across files, live in :mod:`ridgefill.config`.
+The classes mirror the files under ``workflow/config`` and make the schemas of ``workflow/schemas``; config.py reads.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from ridgefill.arm_specs import ArmEntry, ArmSpec
+from ridgefill.loading import Loading
 from ridgefill.sizes import Count, Frozen, Index, ModelGeometry, increasing
 from ridgefill.suite_settings import (
     AgreementSuite,
@@ -105,13 +105,14 @@ class CommittedSource(Frozen):
 
 
 class ModelConfig(Frozen):
-    """One model: its family of adapters, geometry, whether it normalises queries and keys, its source."""
+    """One model: its family of adapters, geometry, whether it normalises queries and keys, its source and loading."""
 
     name: Name
     family: Literal["llama", "qwen3", "gemma3", "qwen3_5", "qwen3_next", "qwen4_exp", "llama_swiftkv"]
     geometry: ModelGeometry
     qk_norm: bool
     source: Annotated[WheelSource | WheelPartsSource | HubSource | CommittedSource, Field(discriminator="kind")]
+    loading: Loading | None = Field(default=None, exclude_if=unset)
 
 
 class Curve(Frozen):

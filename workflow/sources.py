@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 PACKAGES = ("ridgefill", "workflow")
 DATA = (".sql", ".j2", ".css", ".js")
@@ -24,18 +25,30 @@ def source_hash(module: str, root: Path) -> str:
         path = _file(name, root)
         if name in seen or path is None:
             continue
-        tree = _parsed(path)
-        seen[name] = hashlib.sha256(ast.dump(_bare(tree)).encode()).hexdigest()
-        for used in _data_files(path, tree):
+        module = _read(path)
+        seen[name] = module.digest
+        for used in _data_files(path, module.words):
             seen[used.relative_to(root).as_posix()] = hashlib.sha256(used.read_bytes()).hexdigest()
-        waiting.extend(_imports(tree))
+        waiting.extend(module.imports)
     lines = "".join(f"{name} {digest}\n" for name, digest in sorted(seen.items()))
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
+class _Module(NamedTuple):
+    """One file: the hash of its bare syntax, what it imports, and the strings in it."""
+
+    digest: str
+    imports: tuple[str, ...]
+    words: frozenset[str]
+
+
 @cache
-def _parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
+def _read(path: Path) -> _Module:
+    """Read once however many jobs run it: walking the syntax is most of what planning costs."""
+    tree = _bare(ast.parse(path.read_text("utf-8")))
+    words = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    digest = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+    return _Module(digest, tuple(_imports(tree)), frozenset(words))
 
 
 def _file(name: str, root: Path) -> Path | None:
@@ -48,9 +61,8 @@ def _file(name: str, root: Path) -> Path | None:
     return None
 
 
-def _data_files(path: Path, tree: ast.Module) -> Iterator[Path]:
+def _data_files(path: Path, words: frozenset[str]) -> Iterator[Path]:
     """Files beside a module whose name, with or without the ending, is a string in it."""
-    words = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     for beside in sorted(path.parent.iterdir()):
         if beside.suffix in DATA and not words.isdisjoint({beside.name, beside.stem}):
             yield beside

@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from math import nan
 from pathlib import Path
 
-from ridgefill.bench import arms_cost, demo, fitting, moments, prefill, recomputing, rivals, searched, statistics
+from ridgefill.bench import (
+    arms_cost,
+    asking,
+    demo,
+    fitting,
+    moments,
+    prefill,
+    recomputing,
+    rivals,
+    searched,
+    statistics,
+)
 from ridgefill.bench.row import Row
 
 
@@ -70,6 +81,7 @@ FAMILIES: dict[str, Family] = {
     "bootstrap": lambda places, wish: statistics.rows(statistics.BootstrapSettings()),
     "best": lambda places, wish: searched.rows(places.tuned, TUNED),
     "demo": lambda places, wish: demo.rows(demo.DemoSettings(places.root, threads=wish.threads)),
+    "query": lambda places, wish: asking.rows(asking.AskSettings(places.results)),
     "recompute": lambda places, wish: recomputing.rows(recomputing.RecomputeSettings(places.results)),
 }
 """Name -> what measures it."""

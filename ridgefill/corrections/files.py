@@ -23,7 +23,7 @@ from ridgefill.files import replacing
 CORRECTION = "correction.safetensors"
 """Name of the file beside the maps."""
 
-_NAME = re.compile(r"st\.(0|[1-9]\d*)")
+_NAME = re.compile(r"st\.(0|[1-9][0-9]{0,3})")
 
 
 def correction_bytes(deltas: Mapping[int, Tensor]) -> bytes:
@@ -39,7 +39,7 @@ def read_correction(data: bytes, where: str) -> dict[int, Tensor]:
     """
     try:
         tensors = load_safetensors(data)
-    except SafetensorError as error:
+    except (SafetensorError, LookupError) as error:  # a KeyError for a type that torch does not have
         raise MapError(f"{where} is not a safetensors file ({error}); fetch it again") from error
     numbers = {name: match for name in tensors if (match := _NAME.fullmatch(name))}
     like = next(iter(tensors.values()), torch.empty(0))
@@ -66,8 +66,10 @@ def load_correction(path: Path) -> dict[int, Tensor]:
     """Read a file, see ``read_correction``. MapError when there is none."""
     try:
         data = path.read_bytes()
-    except OSError as error:
-        raise MapError(f"{path} could not be read ({error.strerror or error}); fetch the maps again") from error
+    except (OSError, ValueError) as error:
+        raise MapError(
+            f"{path} could not be read ({getattr(error, 'strerror', None) or error}); fetch the maps again"
+        ) from error
     return read_correction(data, str(path))
 
 
@@ -77,5 +79,5 @@ def _turned(states: Tensor) -> Tensor:
 
 
 def _listed(tensors: Mapping[str, Tensor]) -> str:
-    held = (f"{name} {str(one.dtype)[6:]} {list(one.shape)}" for name, one in sorted(tensors.items()))
-    return ", ".join(held) or "nothing"
+    held = [f"{name[:60]} {str(one.dtype)[6:]} {list(one.shape)}" for name, one in sorted(tensors.items())]
+    return ", ".join(held[:8]) + (f" and {len(held) - 8} more" if len(held) > 8 else "") or "nothing"

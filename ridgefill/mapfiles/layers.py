@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ridgefill.errors import MapError
 from ridgefill.mapfiles.int8 import GROUP, codes_and_scales
+from ridgefill.mapfiles.manifest import few
 from ridgefill.mapfiles.names import Encoding, with_metadata
 
 
@@ -45,7 +46,7 @@ def read_layer(where: str, data: bytes, layer: int, encoding: Encoding, d_out: i
     """``weight`` and ``bias``, or ``codes``, ``scale`` and ``bias``. MapError names what the file holds instead."""
     try:
         tensors = load_safetensors(data)
-    except SafetensorError as error:
+    except (SafetensorError, LookupError) as error:  # a KeyError for a type that torch does not have
         raise MapError(f"{where} is not a safetensors file ({error}); fetch the maps again") from error
     wanted = expected(layer, encoding, d_out, d_in)
     found = {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in tensors.items()}
@@ -55,4 +56,5 @@ def read_layer(where: str, data: bytes, layer: int, encoding: Encoding, d_out: i
 
 
 def _listed(tensors: Mapping[str, tuple[torch.dtype, tuple[int, ...]]]) -> str:
-    return ", ".join(f"{n} {str(kind)[6:]} {list(shape)}" for n, (kind, shape) in sorted(tensors.items())) or "nothing"
+    held = [f"{n[:60]} {str(kind)[6:]} {list(shape)}" for n, (kind, shape) in sorted(tensors.items())]
+    return few(held) or "nothing"

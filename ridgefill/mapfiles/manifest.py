@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,10 @@ SUMS = "SHA256SUMS"
 RECURRENT = "linear_attention"
 
 _OWN = {"format", "credit", "architecture", "fit", "files"}
-_NAME = re.compile(r"[^/\\\s][^/\\]*")
+# A file beside the manifest: no folder, no "..", nothing that a line, a file system or Unicode cannot hold.
+_NAME = re.compile(r"(?!\.{1,2}$)[^/\\\s\x00-\x1f\x7f\ud800-\udfff][^/\\\x00-\x1f\x7f\ud800-\udfff]*")
+MOST_LAYERS = 10_000
+"""More than any model has: numbers past it are damage, and lists of layers would fill the memory."""
 _SUM_LINE = re.compile(r"([0-9a-f]{64}) [ *](?:\./)?(.+)")
 _RELEASED_GEOMETRY = ("linear_num_value_heads", "linear_value_head_dim", "linear_key_head_dim")
 
@@ -79,22 +82,22 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         data = checked(folder / MANIFEST, sums.get(MANIFEST, f"the digest of a line in {SUMS}, which has none"))
         content = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise MapError(f"{folder / MANIFEST} is not JSON ({error}); fetch the maps again") from error
     found = content.get("format") if isinstance(content, dict) else None
     if found != 1:
-        raise MapError(f"{folder / MANIFEST} has format {found!r}; this version reads format 1")
+        raise MapError(f"{folder / MANIFEST} has format {found!r:.60}; this version reads format 1")
     try:
         manifest = _parsed(content)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise MapError(
-            f"{folder / MANIFEST} lacks what a manifest of maps holds ({error!r}); expected split, architecture and "
-            "files. Fetch the maps again"
+            f"{folder / MANIFEST} lacks what a manifest of maps holds ({error!r:.200}); expected split, architecture "
+            "and files. Fetch the maps again"
         ) from error
-    if odd := sorted(name for name in manifest.files if not _NAME.fullmatch(name) or name in (MANIFEST, SUMS)):
-        raise MapError(f"{folder / MANIFEST} lists {odd[0]!r}, which is no name of a file beside it")
+    if odd := sorted(name for name in manifest.files if not _plain(name) or name in (MANIFEST, SUMS)):
+        raise MapError(f"{folder / MANIFEST} lists {odd[0]!r:.200}, which is no name of a file beside it")
     if altered := sorted(name for name, digest in manifest.files.items() if sums.get(name) != digest):
-        raise MapError(f"{folder / SUMS} and {MANIFEST} disagree about {', '.join(altered)}; fetch the maps again")
+        raise MapError(f"{folder / SUMS} and {MANIFEST} disagree about {few(altered)}; fetch the maps again")
     return manifest
 
 
@@ -107,7 +110,22 @@ def read_sums(folder: Path) -> dict[str, str]:
             f"{folder / SUMS} is missing; expected a folder of maps with {MANIFEST} and {SUMS}, or one safetensors file"
         ) from error
     pairs = [match.groups() for match in map(_SUM_LINE.fullmatch, text.splitlines()) if match]
-    return {name: digest for digest, name in pairs if hashable(name)}
+    return {name: digest for digest, name in pairs if hashable(name) and _stays_inside(name)}
+
+
+def _stays_inside(name: str) -> bool:
+    """Whether a name of ``SHA256SUMS`` is of a file in the folder or below it; no other file is ever looked at."""
+    return all(_plain(part) for part in name.split("/"))
+
+
+def _plain(name: str) -> bool:
+    """Whether it can be the name of a file; file systems hold 255 bytes."""
+    return _NAME.fullmatch(name) is not None and len(name.encode()) <= 255
+
+
+def few(names: Sequence[object]) -> str:
+    """The first of them, for a sentence."""
+    return ", ".join(str(name)[:80] for name in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def sums_text(sums: Mapping[str, str]) -> bytes:
@@ -116,7 +134,11 @@ def sums_text(sums: Mapping[str, str]) -> bytes:
 
 
 def checked(path: Path, digest: str) -> bytes:
-    """A file's bytes. Raises ``MapError`` naming the file when it is missing or its SHA-256 is another."""
+    """A file's bytes. Raises ``MapError`` naming the file when it is missing, no regular file (a device has no end) or
+    its SHA-256 is another.
+    """
+    if path.exists() and not path.is_file():
+        raise MapError(f"{path} is no regular file; fetch or fit the maps again")
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -135,7 +157,7 @@ def _parsed(content: Mapping[str, Any]) -> Manifest:
     extra = {key: value for key, value in content.items() if key not in _OWN}
     own = {key: value for key, value in fit.items() if key not in ("split", "encoding")}
     manifest = Manifest(split, architecture, own, files, extra)
-    if not 0 < split < int(architecture["layers"]) or min(manifest.d_out, manifest.d_in) < 1:
+    if not 0 < split < int(architecture["layers"]) <= MOST_LAYERS or min(manifest.d_out, manifest.d_in) < 1:
         raise ValueError(f"split {split} of {architecture['layers']} layers, maps [{manifest.d_out}, {manifest.d_in}]")
     return manifest
 

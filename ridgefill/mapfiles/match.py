@@ -43,8 +43,8 @@ def _complete(architecture: Mapping[str, Any]) -> dict[str, Any]:
     complete = dict(architecture)
     if "hidden" in complete:
         complete.setdefault("width", complete["hidden"])
-    if "layer_types" in complete:
-        kinds = complete["layer_types"]
+    kinds = complete.get("layer_types")
+    if isinstance(kinds, list | tuple):
         complete.setdefault("recurrent_layers", [layer for layer, kind in enumerate(kinds) if kind == RECURRENT])
     return complete
 

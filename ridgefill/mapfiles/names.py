@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ridgefill.errors import MapError
-from ridgefill.mapfiles.manifest import Manifest
+from ridgefill.mapfiles.manifest import Manifest, few
 
 Encoding = Literal["bf16", "int8"]
-_FILE_NAME = re.compile(r"(proj8?)\.L(0|[1-9]\d*)\.safetensors")
+_FILE_NAME = re.compile(r"(proj8?)\.L(0|[1-9][0-9]{0,4})\.safetensors")
 _STEMS: dict[Encoding, str] = {"bf16": "proj", "int8": "proj8"}
 _LENGTH = struct.Struct("<Q")
+_LONGEST_HEADER = 100_000_000
+"""Bytes, as the safetensors library has it."""
 
 
 def file_name(layer: int, encoding: Encoding) -> str:
@@ -38,7 +40,7 @@ def map_files(folder: Path, manifest: Manifest) -> tuple[Encoding, dict[int, str
     absent = {name for name in manifest.files if not (folder / name).is_file()}
     stray = {path.name for path in folder.glob("proj*.safetensors")} - set(manifest.files)
     if odd := sorted(absent | stray):
-        raise MapError(f"{folder} holds other files than its manifest lists ({', '.join(odd)}); fetch the maps again")
+        raise MapError(f"{folder} holds other files than its manifest lists ({few(odd)}); fetch the maps again")
     return listed_maps(manifest, str(folder))
 
 
@@ -48,7 +50,7 @@ def listed_maps(manifest: Manifest, where: str) -> tuple[Encoding, dict[int, str
     late = set(range(manifest.split, int(manifest.architecture["layers"])))
     layers = [layer for layer, _ in named.values()]
     if set(layers) != late:
-        odd = ", ".join(str(layer) for layer in sorted(set(layers) ^ late))
+        odd = few(sorted(set(layers) ^ late))
         raise MapError(f"{where} has missing or extra maps for layers {odd}; expected one per layer from {min(late)}")
     encodings = {encoding for _, encoding in named.values()}
     if len(encodings) != 1:
@@ -76,9 +78,16 @@ def read_header(path: Path) -> dict[str, Any]:
     try:
         with open(path, "rb") as stream:
             (length,) = _LENGTH.unpack(stream.read(_LENGTH.size))
-            if length > path.stat().st_size:
+            if length > min(path.stat().st_size, _LONGEST_HEADER):
                 raise ValueError(f"a header of {length} bytes")
             header: dict[str, Any] = json.loads(stream.read(length))
-    except (OSError, ValueError, struct.error) as error:
+            if odd := [name for name, one in header.items() if not _describes(name, one)]:
+                raise ValueError(f"no type and shape of {odd[0]!r:.60}")
+    except (OSError, ValueError, AttributeError, RecursionError, struct.error) as error:
         raise MapError(f"{path} is not a safetensors file ({error}); fetch the maps again") from error
     return header
+
+
+def _describes(name: str, entry: object) -> bool:
+    """Whether an entry of a header is free text, or tells a tensor's type and shape."""
+    return name == "__metadata__" or (isinstance(entry, dict) and {"dtype", "shape"} <= entry.keys())

@@ -11,8 +11,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ridgefill.errors import MapError
+from ridgefill.mapfiles.manifest import few
 
-_LAYER = re.compile(r"layer\.(\d+)")
+_LAYER = re.compile(r"layer\.([0-9]{1,4})")
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def read_research(path: Path) -> ResearchMaps:
     """
     try:
         tensors = load_file(path)
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, LookupError, OSError, ValueError) as error:
         raise MapError(f"{path} is not a safetensors file of maps ({error}); fetch it again") from error
     maps = {int(match[1]): tensor for name, tensor in tensors.items() if (match := _LAYER.fullmatch(name))}
     shapes = {tuple(tensor.shape) for tensor in maps.values()}
@@ -41,7 +42,7 @@ def read_research(path: Path) -> ResearchMaps:
         raise MapError(f"{path} holds {_listed(tensors)}; expected layer.<l> [d_out, d_in + 1] of one shape")
     split, last = min(maps), max(maps)
     if gaps := sorted(set(range(split, last + 1)) - set(maps)):
-        raise MapError(f"{path} has no map for layers {', '.join(map(str, gaps))}; expected one per layer from {split}")
+        raise MapError(f"{path} has no map for layers {few(gaps)}; expected one per layer from {split}")
     d_out, columns = next(iter(shapes))
     return ResearchMaps(
         split,
@@ -52,5 +53,5 @@ def read_research(path: Path) -> ResearchMaps:
 
 
 def _listed(tensors: dict[str, Tensor]) -> str:
-    shown = [f"{name} {list(tensor.shape)}" for name, tensor in sorted(tensors.items())]
+    shown = [f"{name[:60]} {list(tensor.shape)}" for name, tensor in sorted(tensors.items())]
     return ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "") if shown else "no tensor"

@@ -157,17 +157,17 @@ def load_kva(path: Path, architecture: Mapping[str, Any]) -> KvaHeads:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, ValueError) as error:
         raise MapError(
             f"{path} could not be read as a safetensors file ({error}); give the {KVA_FILE} of the heads, or fetch it "
             "again"
         ) from error
     try:
         heads = _parsed(metadata, tensors, int(architecture["layers"]))
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, RecursionError) as error:
         raise MapError(
-            f"the metadata of {path} is not that of KVA heads ({type(error).__name__} {error}); expected enc_layers, "
-            "eps and, for type ctx, d, n_blocks, n_heads and ffn"
+            f"the metadata of {path} is not that of KVA heads ({type(error).__name__} {error!s:.200}); expected "
+            "enc_layers, eps and, for type ctx, d, n_blocks, n_heads and ffn"
         ) from error
     heads.require(architecture, f"the KVA heads in {path}")
     if odd := sorted(name for name, one in tensors.items() if not bool(torch.isfinite(one).all())):
@@ -194,10 +194,12 @@ def _parsed(metadata: Mapping[str, str], tensors: Mapping[str, Tensor], layers: 
     context = None
     if kind == "ctx":
         sizes = {name: int(metadata[key]) for name, key in _SIZES.items()}
-        if min(sizes.values()) < 1:
+        if min(sizes.values()) < 1 or sizes["blocks"] > len(tensors):
             raise ValueError(f"sizes {sizes}")
         context = KvaContext(**sizes)
     stored = json.loads(metadata.get("architecture", "{}"))
+    if not isinstance(stored, dict):
+        raise ValueError(f"architecture is a {type(stored).__name__}")
     return KvaHeads(int(metadata.get("enc_layers", SPLIT)), layers, tensors, eps, context, kind, stored)
 
 

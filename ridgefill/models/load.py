@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,12 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from transformers.utils import cached_file
 from transformers.utils import logging as transformers_logging
 
-from ridgefill.errors import ModelError
+from ridgefill.devices import take_device
+from ridgefill.errors import ModelError, RidgeFillError
 from ridgefill.files import replacing, sha256_file, write_text
+from ridgefill.loading import Loading
 from ridgefill.models.base import Adapter
+from ridgefill.models.claims import require_gguf_held, require_held
 from ridgefill.models.source import RECORD
 from ridgefill.models.swiftkv import MODEL_TYPE, load_swiftkv, register
 from ridgefill.models.wrap import ADAPTERS, adapter_for
@@ -54,11 +59,10 @@ def convert_gguf(gguf: Path, folder: Path) -> None:
     Loading a GGUF dequantises every tensor, which takes longer than a whole capture starts up; so it is done once.
     """
     _quiet()
-    try:
+    require_gguf_held(gguf)
+    with _readable(f"{gguf} could not be read as a GGUF model", "delete it to fetch it again"):
         tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
         loaded = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
-    except Exception as error:  # the readers raise many types; all mean that the file cannot be used
-        raise ModelError(f"{gguf} could not be read as a GGUF model ({error}); delete it to fetch it again") from error
     config = copy.deepcopy(loaded.config)
     if hasattr(config, "quantization_config"):
         del config.quantization_config
@@ -76,7 +80,9 @@ def convert_gguf(gguf: Path, folder: Path) -> None:
 
 
 def load_model_folder(folder: Path, model: ModelConfig, dtype: str) -> Loaded:
-    """Load a model folder in ``dtype``. Raises ``ModelError`` when it is missing, damaged or another model."""
+    """Load a model folder in ``dtype``, on the device that the model's configuration asks for, leased until the process
+    ends. Raises ``ModelError`` when it is missing, damaged or another model, ``ConfigError`` for a device.
+    """
     if model.family not in ADAPTERS:
         raise ModelError(
             f"model {model.name} is of family {model.family}, which has no adapter yet; adapters: {', '.join(ADAPTERS)}"
@@ -84,16 +90,14 @@ def load_model_folder(folder: Path, model: ModelConfig, dtype: str) -> Loaded:
     _check_files(folder)
     _quiet()
     register()
-    try:
+    loading = model.loading or Loading()
+    device = take_device(loading.device)
+    _choose_kernel(loading.attention)
+    with _readable(f"{folder} could not be loaded as {model.name}", _repair(folder)):
         config = AutoConfig.from_pretrained(folder).get_text_config()
         _check_geometry(config, model, folder)
         tokenizer = AutoTokenizer.from_pretrained(folder)
-        network = _network(str(folder), DTYPES[dtype])
-    except ModelError:
-        raise
-    except Exception as error:
-        reason = " ".join(str(error).split())
-        raise ModelError(f"{folder} could not be loaded as {model.name} ({reason}); {_repair(folder)}") from error
+        network = _network(str(folder), DTYPES[dtype]).to(device.name)
     _require_tokens(str(folder), tokenizer, config)
     return Loaded(ADAPTERS[model.family](network), tokenizer, sha256_file(folder / "tokenizer.json"), network)
 
@@ -102,11 +106,8 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     """Only the tokenizer of a model folder. Raises ``ModelError`` when it cannot be loaded."""
     _quiet()
     register()
-    try:
+    with _readable(f"no tokenizer could be loaded from {folder}", _repair(folder)):
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
-    except Exception as error:  # a missing or broken file, an unknown kind
-        reason = " ".join(str(error).split())
-        raise ModelError(f"no tokenizer could be loaded from {folder} ({reason}); {_repair(folder)}") from error
     return tokenizer
 
 
@@ -120,34 +121,60 @@ def load_any(source: str, dtype: str = "auto", device: str = "cpu") -> Loaded:
     register()
     if Path(source).is_dir():
         _check_files(Path(source))
-    try:
+    what = "give a folder with config.json, weights and tokenizer, or the name of a hub repository that can be reached"
+    with _readable(f"{source} could not be loaded as a model", what):
         tokenizer = AutoTokenizer.from_pretrained(source)
         network = _network(source, DTYPES.get(dtype, dtype)).to(device)
-    except ModelError:
-        raise
-    except Exception as error:  # a missing file, an unknown architecture, a damaged tensor, no network
-        reason = " ".join(str(error).split())
-        raise ModelError(
-            f"{source} could not be loaded as a model ({reason}); give a folder with config.json, weights and "
-            "tokenizer, or the name of a hub repository that can be reached"
-        ) from error
     _require_tokens(source, tokenizer, network.config.get_text_config())
     file = cached_file(source, "tokenizer.json", _raise_exceptions_for_missing_entries=False)
     return Loaded(adapter_for(network), tokenizer, sha256_file(file) if file else None, network)
 
 
+@contextmanager
+def _readable(problem: str, repair: str) -> Iterator[None]:
+    """Whatever the libraries' readers raise in the block, as one ``ModelError``: a missing file, an unknown family, a
+    damaged tensor. A broken tokenizer panics, which is no Exception. Memory that runs out is not the files' fault.
+    """
+    try:
+        yield
+    except (RidgeFillError, torch.OutOfMemoryError):
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        reason = " ".join(str(error).split())
+        raise ModelError(f"{problem} ({reason}); {repair}") from error
+
+
 def _network(source: str, dtype: torch.dtype | str) -> PreTrainedModel:
-    """The model, every tensor of it from its files."""
-    if AutoConfig.from_pretrained(source).model_type == MODEL_TYPE:
+    """The model, every tensor of it from its safetensors files: no code of theirs is run, and no pickle is opened."""
+    config = AutoConfig.from_pretrained(source, trust_remote_code=False)
+    if Path(source).is_dir():
+        require_held(Path(source), config, AutoModelForCausalLM.from_config)
+    if config.model_type == MODEL_TYPE:
         return load_swiftkv(source, dtype)
     network, report = AutoModelForCausalLM.from_pretrained(
-        source, dtype=dtype, attn_implementation="sdpa", output_loading_info=True
+        source,
+        dtype=dtype,
+        attn_implementation="sdpa",
+        output_loading_info=True,
+        use_safetensors=True,
+        trust_remote_code=False,
     )
     if absent := sorted(report["missing_keys"]):
         raise ModelError(
             f"the weights in {source} lack {len(absent)} tensors, among them {absent[0]}; fetch the model's files again"
         )
     return network
+
+
+def _choose_kernel(attention: str | None) -> None:
+    """Leave torch one way to compute scaled dot product attention in this process, on the processor too."""
+    if attention is not None:
+        torch.backends.cuda.enable_flash_sdp(attention == "flash")
+        torch.backends.cuda.enable_mem_efficient_sdp(attention == "efficient")
+        torch.backends.cuda.enable_math_sdp(attention == "math")
+        torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 def _require_tokens(source: str, tokenizer: PreTrainedTokenizerBase, config: Any) -> None:
@@ -170,8 +197,10 @@ def _check_files(folder: Path) -> None:
     if not record.is_file():
         return
     try:
-        files = json.loads(record.read_text("utf-8"))["files"]
-    except (ValueError, KeyError, TypeError) as error:
+        files = dict(json.loads(record.read_text("utf-8"))["files"])
+        if odd := [name for name in files if Path(name).name != name or "\0" in name]:
+            raise ValueError(f"{odd[0]!r:.60} is no name of a file beside it")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f"{record} is damaged ({error}); delete {folder} to build it again") from error
     for name, expected in files.items():
         path = folder / name

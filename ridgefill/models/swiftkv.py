@@ -182,7 +182,7 @@ def load_swiftkv(source: str, dtype: torch.dtype | str = "auto") -> LlamaSwiftKV
     # The flag in a checkpoint is a switch of the code that trained it: there, False shows the teacher.
     config.swiftkv = True
     model, report = LlamaSwiftKVForCausalLM.from_pretrained(
-        source, config=config, dtype=dtype, attn_implementation="sdpa", output_loading_info=True
+        source, config=config, dtype=dtype, attn_implementation="sdpa", output_loading_info=True, use_safetensors=True
     )
     absent = set(report["missing_keys"])
     originals = {name for name, _ in model.named_parameters() if _is_late_original(name, model.model.split)}

@@ -52,8 +52,9 @@ def load_rowsel(path: Path) -> Mapping[str, NDArray[np.float32]]:
 def _read(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[np.float32]]:
     try:
         tables = load_file(path)
-    except (OSError, SafetensorError, TypeError) as error:
+    except (OSError, SafetensorError, LookupError, AttributeError, TypeError, ValueError) as error:
         raise MapError(f"{path} cannot be read as safetensors ({error}); fetch or write it again") from error
     if sorted(tables) != sorted(names):
-        raise MapError(f"{path} holds {', '.join(sorted(tables)) or 'nothing'}; expected {', '.join(names)}")
+        found = ", ".join(name[:60] for name in sorted(tables)[:8]) or "nothing"
+        raise MapError(f"{path} holds {found}; expected {', '.join(names)}")
     return {name: tables[name] for name in names}

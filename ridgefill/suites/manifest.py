@@ -85,7 +85,7 @@ def load_manifest(path: Path) -> tuple[Document, ...]:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise TextError(f"no manifest of documents at {path}; restore it from version control") from None
-    except ValueError as error:
+    except (ValueError, RecursionError, OSError) as error:
         raise TextError(f"{path} is not valid JSON ({error}); restore it from version control") from None
     if not isinstance(raw, dict) or raw.get("schema_version") != SCHEMA_VERSION:
         raise TextError(f"{path} is not a manifest of schema version {SCHEMA_VERSION}")
@@ -103,7 +103,7 @@ def _document(entry: object, path: Path) -> Document:
         raise TextError(f"a document in {path} must have exactly the fields {sorted(_TYPES)}, found {entry!r:.200}")
     for name, kind in _TYPES.items():
         if type(entry[name]) is not kind:
-            raise TextError(f"document {entry['id']!r} in {path}: {name} must be of type {kind.__name__}")
+            raise TextError(f"document {entry['id']!r:.60} in {path}: {name} must be of type {kind.__name__}")
     document = Document(**entry)
     if document.role not in ROLES or document.offset < 0 or document.length < 1:
         raise TextError(

@@ -25,7 +25,7 @@ def read_text(path: Path, expected: str | None = None) -> UserText:
     The hash of a folder is that of its files' hashes and relative names. ``expected`` is the hash that the
     text must have. Raises TextError for a missing, unreadable, empty or different text.
     """
-    if not path.is_dir():
+    if not _is_folder(path):
         found = _read(path)
     else:
         files = sorted(one for one in path.rglob("*") if one.suffix in _TEXT_SUFFIXES and one.is_file())
@@ -44,13 +44,20 @@ def read_text(path: Path, expected: str | None = None) -> UserText:
 
 def read_json(path: Path, expected: str | None = None) -> tuple[Any, str]:
     """The value of a JSON file and the file's SHA-256. Raises TextError as ``read_text``, and for other text."""
-    if path.is_dir():
+    if _is_folder(path):
         raise TextError(f"{path} is a folder, expected a JSON file")
     found = read_text(path, expected)
     try:
         return json.loads(found.text), found.sha256
     except (ValueError, RecursionError) as error:
         raise TextError(f"{path} is not valid JSON ({error}); fetch the file again") from None
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError as error:
+        raise TextError(f"{path!s:.200} is no path ({error.strerror}); correct it in the configuration") from None
 
 
 def _read(path: Path) -> UserText:
@@ -63,6 +70,8 @@ def _read(path: Path) -> UserText:
         raise TextError(f"cannot read {path} ({error.strerror}); fix its permissions") from None
     except UnicodeDecodeError as error:
         raise TextError(f"{path} is not UTF-8 text (byte {error.start}); convert it") from None
+    except ValueError as error:
+        raise TextError(f"{path!s:.200} is no path ({error}); correct it in the configuration") from None
     if not text.strip():
         raise TextError(f"{path} is empty, expected a text")
     return UserText(text, hashlib.sha256(data).hexdigest())

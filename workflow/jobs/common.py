@@ -132,7 +132,10 @@ def run_job(work: Callable[[argparse.Namespace], str], command: argparse.Argumen
         said, code = _refused_by_system(error), 1
     except KeyboardInterrupt:
         said, code = "error: stopped by the user; run the same command again to carry on", 130
-    except MemoryError:
+    except Exception as error:
+        # torch's own class, by name: most jobs that end well or badly never import torch.
+        if not isinstance(error, MemoryError) and type(error).__name__ != "OutOfMemoryError":
+            raise
         said, code = (
             "error: out of memory; lower the lengths in the experiment's configuration or use a larger machine",
             9,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,8 @@ from ridgefill.suites.words import SOURCE as WORDS
 from ridgefill.suites.words import load_words
 from ridgefill.texts import SOURCES, find_source, load_sources
 from workflow.jobs.common import Job, run_job
-from workflow.jobs.shards import Prepared, Suite, Tables, evaluate_suite, in_batches, items_of, parser
+from workflow.jobs.memory import halving
+from workflow.jobs.shards import Prepared, Suite, Tables, evaluate_suite, fewer_arms, in_batches, items_of, parser
 
 SAMPLES = "ruler/samples.parquet"
 TIMINGS = "ruler/timings.parquet"
@@ -53,11 +54,19 @@ def prepare(job: Job) -> Prepared:
         results = evaluate_samples(batch, group)
         return {name: [row for one in results for row in getattr(one, name)] for name in TABLES}
 
+    def fitting(batch: RulerRun, group: Sequence[RulerSample]) -> Tables:
+        if len(group) > 1:
+            return rows(batch, list(group))
+        return fewer_arms(lambda run: rows(run, list(group)), batch, item_name(group[0]))
+
+    def made_of(batch: RulerRun, group: list[RulerSample]) -> Tables:
+        return halving(partial(fitting, batch), group, f"prompts from {item_name(group[0])} on")
+
     batches = in_batches(run, run.arms, experiment.arms_together)
     items = [
         item
         for group in together(batches[0], made.samples)
-        for item in items_of(item_name(group[0]), [partial(rows, batch, group) for batch in batches], len(group))
+        for item in items_of(item_name(group[0]), [partial(made_of, batch, group) for batch in batches], len(group))
     ]
     said = f"ruler: {len(made.samples)} samples under {len(bench.arms)} arms"
     return Prepared(items, said, {"ruler_files": json.dumps(made.files, sort_keys=True)})

@@ -22,12 +22,12 @@ from ridgefill.results import write_table
 from workflow.gate import MOST_SHARDS
 from workflow.jobs import common
 from workflow.jobs.common import Job, job_from
+from workflow.jobs.memory import NOTES, Tables, halving, notes_of
 from workflow.jobs.opened import open_run, shard_of, shards_folder, whole_run
 
 if TYPE_CHECKING:
     from ridgefill.evaluation.runs import Setup
 
-Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 One = TypeVar("One")
 Run = TypeVar("Run", bound="Setup")
 
@@ -97,6 +97,11 @@ def in_batches(run: Run, arms: Sequence[Arm], together: int | None) -> list[Run]
     return [replace(run, arms=arms[first : first + step]) for first in range(0, len(arms), step)]
 
 
+def fewer_arms(make: Callable[[Run], Tables], run: Run, what: str) -> Tables:
+    """``make(run)``; where memory runs out, with half of its arms at a time."""
+    return halving(lambda arms: make(replace(run, arms=arms)), run.arms, f"arms on {what}")
+
+
 def items_of(name: str, makes: Sequence[Callable[[], Tables]], size: int = 1) -> list[Item]:
     """An item for each batch of arms; ``makes`` gives the rows of each."""
     if len(makes) == 1:
@@ -147,11 +152,14 @@ def _make_whole(suite: Suite, job: Job, reads: Sequence[Path], open_parts: Calla
     tables: dict[str, list[Mapping[str, Any]]] = {name: [] for name in suite.files}
     with whole_run(job, suite.run, reads, lambda: open_parts().fingerprint) as attempt:
         prepared = suite.prepare(job)
-        parts = open_parts()
+        parts, notes = open_parts(), list[str]()
         for done in _finished(suite, parts, prepared.items, suite.run):
             for name in tables:
                 tables[name] += done[name]
+            notes += notes_of([done])
         metadata = {**job.metadata(attempt), **prepared.metadata}
+        if notes:
+            metadata[NOTES] = json.dumps(notes)
         for name, rows in tables.items():
             write_table(job.out / suite.files[name], suite.schemas[name], rows, metadata)
         files = list(suite.files.values())
@@ -168,7 +176,7 @@ def _finished(suite: Suite, parts: Parts, items: Sequence[Item], stage: str) -> 
             done: Tables | None = parts.get(item.name)
             if done is None:
                 made = item.make()
-                done = {name: made[name] for name in suite.files}
+                done = {name: made[name] for name in (*suite.files, NOTES) if name in made}
                 parts.put(item.name, done)
             yield done
             bar.update(item.size)

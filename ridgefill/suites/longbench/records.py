@@ -15,8 +15,10 @@ def read_whole(path: Path, what: str) -> bytes:
         return path.read_bytes()
     except FileNotFoundError:
         raise TextError(f"no file at {path}; set its path in the configuration to {what}") from None
-    except OSError as error:
-        raise TextError(f"{path} could not be read ({error.strerror or error}); expected {what}") from None
+    except (OSError, ValueError) as error:
+        raise TextError(
+            f"{path} could not be read ({getattr(error, 'strerror', None) or error}); expected {what}"
+        ) from None
 
 
 def load(data: bytes, where: str) -> object:

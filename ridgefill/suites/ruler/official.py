@@ -80,8 +80,10 @@ def _bytes(path: Path) -> bytes:
         data = path.read_bytes()
     except FileNotFoundError:
         raise TextError(f"no RULER file at {path}; make it with NVIDIA/RULER at commit {COMMIT}") from None
-    except OSError as error:
-        raise TextError(f"cannot read {path} ({error.strerror}); expected a file of JSON lines") from None
+    except (OSError, ValueError) as error:
+        raise TextError(
+            f"cannot read {path} ({getattr(error, 'strerror', None) or error}); expected a file of JSON lines"
+        ) from None
     if not data.strip():
         raise TextError(f"{path} is empty, expected one JSON object a line")
     return data
