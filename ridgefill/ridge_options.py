@@ -80,9 +80,9 @@ def solve_with(factors: Factorised, lam: float, options: RidgeOptions = PLAIN) -
     moments, split = factors.moments, factors.split
     mean = moments.mean_state(split)
     options.require(mean.numel(), moments.mean[split].numel())
-    if options == PLAIN:
-        return solve(factors, lam)
     identity = options.towards == "identity"
+    if not identity and options.rank is None:
+        return solve(factors, lam)
     damped = 1.0 / (factors.values + factors.alpha(lam))
     left, right, biases = {}, {}, {}
     for layer, cross in _projected(factors):

@@ -16,7 +16,7 @@ from ledger.errors import LedgerError
 from ridgefill.errors import ResultsError, RidgeFillError
 from ridgefill.files import replacing, write_text
 from ridgefill.results import files_of, read_json
-from ridgefill.tables import main_table_markdown
+from ridgefill.tables import main_table_markdown, short_table_markdown
 from ridgefill.tables.served import served_markdown
 
 EXTRAS = (
@@ -58,7 +58,7 @@ def publish(name: str, root: Path) -> Path:
     return target
 
 
-TABLES = {"main": main_table_markdown, "served": served_markdown}
+TABLES = {"main": main_table_markdown, "short": short_table_markdown, "served": served_markdown}
 """Tables of a result that the README may show, each made from the Parquet files alone."""
 
 

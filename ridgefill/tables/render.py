@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from ridgefill.errors import ResultsError
 from ridgefill.results import files_of, read_json, views_text, write_bytes, write_json
 from ridgefill.tables.cost import cost_table
 from ridgefill.tables.fitting import fit_table, lam_table, setup_table
-from ridgefill.tables.folder import Folder, number_entry
+from ridgefill.tables.folder import Folder, arm_label, number_entry
 from ridgefill.tables.grid import Cell, Column, Entry, Table, render_csv, render_markdown
 from ridgefill.tables.history import load_history
 from ridgefill.tables.longbench import v1_table, v2_table
@@ -51,6 +51,19 @@ class Rendered:
 def main_table_markdown(results_dir: Path | str) -> str:
     """The main table of a results folder as Markdown, from the Parquet files alone."""
     return render_markdown(main_table(Folder(Path(results_dir))))
+
+
+SHORT = (
+    "exact", "no_fill", "identity", "ridgefill", "pop_native", "ridgefill_rows", "random_rows_matched",
+    "no_fill_longer_tail", "low_rank_rows",
+)  # fmt: skip
+"""Arms that a page shows which has no room for all of a study's."""
+
+
+def short_table_markdown(results_dir: Path | str) -> str:
+    """As ``main_table_markdown``, the rows of ``SHORT`` alone."""
+    table, shown = main_table(Folder(Path(results_dir))), {arm_label(arm) for arm in SHORT}
+    return render_markdown(replace(table, rows=tuple(row for row in table.rows if row[0].label in shown)))
 
 
 def summary_table(folder: Folder, outcomes: Sequence[Outcome]) -> Table:

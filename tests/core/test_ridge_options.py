@@ -173,6 +173,17 @@ def test_without_options_the_maps_are_those_of_the_paper_bit_for_bit():
     assert all(torch.equal(plain.biases[layer], found.biases[layer]) for layer in LATE)
 
 
+@pytest.mark.parametrize("more", [{"lam_for": "layer"}, {"tokens": 200}, {"lam_for": "layer", "tokens": 200}])
+@pytest.mark.parametrize("options", [RidgeOptions(), RidgeOptions("identity"), RidgeOptions("identity", 3)])
+def test_who_chooses_lam_and_how_many_tokens_change_nothing_for_given_moments_and_lam(options, more):
+    """They decide what is solved, not how: the same moments and penalty give the same maps, bit for bit."""
+    factors = fitted(activations())
+    found, plain = (solve_with(factors, 0.03, one) for one in (dataclasses.replace(options, **more), options))
+    for layer in LATE:
+        assert torch.equal(found.weights[layer], plain.weights[layer])
+        assert torch.equal(found.biases[layer], plain.biases[layer])
+
+
 @pytest.mark.parametrize("options", [RidgeOptions(), RidgeOptions("identity"), RidgeOptions("zero", 2)])
 def test_every_layer_can_have_its_own_lam(options):
     """Layers are solved alone, so picking them is picking tensors."""
