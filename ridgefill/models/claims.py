@@ -37,7 +37,9 @@ def require_held(folder: Path, config: Any, build: Any) -> None:
         tensors = [one for file in files for name, one in read_header(file).items() if name != "__metadata__"]
         held = sum(math.prod(one["shape"]) for one in tensors)
     except (MapError, TypeError) as error:
-        raise ModelError(f"{folder} holds a damaged safetensors file ({error})") from error
+        raise ModelError(
+            f"{folder} holds a damaged safetensors file ({error}); fetch the model's files again"
+        ) from error
     layers = int(config.get_text_config().num_hidden_layers)
     if layers > len(tensors):
         raise ModelError(_claim(folder, f"{layers} layers", f"{len(tensors)} tensors"))

@@ -97,7 +97,7 @@ def done(fresh, material, tmp_path_factory):
     experiment["suites"] |= SUITES
     claim = yaml.safe_load(material.CLAIM_YAML) | {"arms": names(), "predictions": []}
     claim["runs"] += [{"id": run, "configs": claim["runs"][0]["configs"]} for run in ("corrections", *SUITES)]
-    material.write(made.root / material.EXPERIMENT, yaml.safe_dump(experiment))
+    material.write(made.root / material.EXPERIMENT, yaml.safe_dump(json.loads(json.dumps(experiment))))
     material.write(made.root / material.MODEL, MODEL)
     # Written out in full: the ledger takes no aliases.
     material.write(made.root / material.CLAIM, yaml.safe_dump(json.loads(json.dumps(claim))))

@@ -61,7 +61,7 @@ def with_server(fresh, material, tmp_path):
     settings = yaml.safe_load(material.MODEL_YAML)
     settings["geometry"] |= {"hidden": WIDTH, "head_dim": HEAD}
     material.write(made.root / material.MODEL, yaml.safe_dump(settings))
-    material.write(made.root / material.EXPERIMENT, yaml.safe_dump(experiment))
+    material.write(made.root / material.EXPERIMENT, yaml.safe_dump(json.loads(json.dumps(experiment))))
     # Written out in full: the ledger takes no aliases.
     material.write(made.root / material.CLAIM, yaml.safe_dump(json.loads(json.dumps(claim))))
     made.register()
