@@ -67,7 +67,7 @@ def test_macs_without_json_is_a_table(capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--model", "llama-3", "--split", "16"], "unknown model 'llama-3'; known: gemma3-270m, llama-3.1-8b"),
+        (["--model", "llama-3", "--split", "16"], "unknown model 'llama-3'; known: gemma3-270m, hybrid-attention"),
         (["--model", "llama-3.1-8b", "--split", "32"], "split 32 is outside the model"),
         (["--model", "qwen3.5-9b", "--split", "12", "--rank", "4097"], "rank is 4097; expected 1 to 4096"),
     ],
