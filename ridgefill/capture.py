@@ -92,14 +92,13 @@ def capture_lengths(
     """
     rest = iter(texts)
     found: dict[int | None, Moments] = {}
-    so_far: list[Moments] = []
+    so_far: Moments | None = None
     given = 0
     for length in (*sorted(set(lengths)), None):
         part = _Until(rest, None if length is None else length - given)
         moments = capture(adapter, part, splits, stride=stride, progress=progress)
         given += part.given
-        so_far = [merge(*so_far, moments) if so_far else moments]
-        found[length] = so_far[0]
+        found[length] = so_far = moments if so_far is None else merge(so_far, moments)
     return found
 
 
