@@ -61,12 +61,13 @@ def started(checkout, arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
     """A command at work in the checkout; nothing of it is left afterwards."""
     with hearing_interrupts():
         process = checkout.start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+    # Leaving the process closes its output and waits for it, also where a test has read all of it already.
+    with process:
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def stopped_by(process: subprocess.Popen[str], folder: Path, victim: str, stage: str) -> bool:
