@@ -72,7 +72,7 @@ LIGHT = [
         "settings", "store",
     )),
     *(f"ridgefill.vllm_plugin.{name}" for name in (
-        "settings", "fitting", "requests", "steps", "logs", "diagnosis",
+        "settings", "fitting", "requests", "steps", "logs", "diagnosis", "picked",
     )),
     *(f"ridgefill.hybrid.{name}" for name in ("frozen", "language", "settings", "texts", "words")),
 ]  # fmt: skip

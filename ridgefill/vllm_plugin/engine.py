@@ -35,6 +35,7 @@ OBSTACLES: tuple[tuple[str, _Found], ...] = (
     ("passes caches to other servers", lambda config: config.kv_transfer_config),
     ("divides the model over several workers", lambda config: config.parallel_config.world_size > 1),
     ("runs several copies of the model", lambda config: config.parallel_config.data_parallel_size > 1),
+    ("takes prompts as embeddings", lambda config: config.model_config.enable_prompt_embeds),
     ("pools instead of generating", lambda config: config.model_config.runner_type != "generate"),
     ("has a worker class of its own", lambda config: config.parallel_config.worker_cls not in ("auto", WORKER)),
     (
@@ -64,6 +65,11 @@ class Fitted(VerifyAndUpdateConfig):
                     f"this server {what}, which RidgeFill does not support; change that, or unset {VARIABLE} to serve "
                     "without filling"
                 )
+        if settings.rows and vllm_config.model_config.skip_tokenizer_init:
+            raise ConfigError(
+                f"{VARIABLE} picks rows by the text of their tokens, and this server has no tokenizer; start it with "
+                "one, or leave rows out"
+            )
         model = Path(vllm_config.model_config.model)
         config = vllm_config.model_config.hf_config.to_dict()
         config["architectures"] = [vllm_config.model_config.architecture]

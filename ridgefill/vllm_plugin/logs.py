@@ -23,7 +23,7 @@ _VERSION = re.compile(r"\bversion (?P<version>\d+\.\d+\S*)")
 def say_ready(settings: Settings, folder: Path, model: str, split: int, layers: int, held: int) -> None:
     """One line when a model and its maps are loaded. held: bytes of memory that filling needs."""
     logger.info(
-        "RidgeFill is ready: maps %s, model %s, split %d of %d layers, tail %d, at least %d rows before it, "
+        "RidgeFill is ready: maps %s, model %s, split %d of %d layers, tail %d, at least %d rows before it%s, "
         "requests are %s unless they say otherwise, %.1f MiB of memory",
         folder,
         model,
@@ -31,6 +31,7 @@ def say_ready(settings: Settings, folder: Path, model: str, split: int, layers: 
         layers,
         settings.tail,
         settings.min_filled,
+        f" (of them exact: {', '.join(settings.rows)})" if settings.rows else "",
         "filled" if settings.default else "exact",
         held / 2**20,
     )
@@ -39,7 +40,7 @@ def say_ready(settings: Settings, folder: Path, model: str, split: int, layers: 
 def say_filled(request: str, rows: int, scheduled: int, computed: int, boundary: int) -> None:
     """One line for each filled chunk of a prompt."""
     logger.info(
-        "RidgeFill filled %d of %d rows of request %s, from position %d; it is exact from position %d",
+        "RidgeFill filled %d of %d rows of request %s, from position %d; its tail begins at position %d",
         rows,
         scheduled,
         request,

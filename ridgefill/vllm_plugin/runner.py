@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from vllm.config import VllmConfig
 from vllm.forward_context import get_forward_context
+from vllm.tokenizers import cached_tokenizer_from_config
 from vllm.v1.attention.backend import CommonAttentionMetadata
 from vllm.v1.worker.cpu_model_runner import CPUModelRunner
 from vllm.v1.worker.cpu_worker import CPUWorker
@@ -16,6 +17,7 @@ from vllm.v1.worker.cpu_worker import CPUWorker
 from ridgefill.errors import ConfigError
 from ridgefill.vllm_plugin.logs import say_filled
 from ridgefill.vllm_plugin.model import FilledStep
+from ridgefill.vllm_plugin.picked import picked_tokens
 from ridgefill.vllm_plugin.requests import first_exact
 from ridgefill.vllm_plugin.settings import Settings, settings_of_this_process
 from ridgefill.vllm_plugin.steps import Step, divide
@@ -27,6 +29,9 @@ class RidgeFillModelRunner(CPUModelRunner):
     def __init__(self, vllm_config: VllmConfig, device: torch.device, settings: Settings) -> None:
         super().__init__(vllm_config, device)
         self.settings = settings
+        model = vllm_config.model_config
+        tokenizer = cached_tokenizer_from_config(model) if settings.rows else None
+        self.picked = picked_tokens(settings.rows, tokenizer, model.get_vocab_size())
 
     def _model_forward(
         self,
@@ -52,7 +57,8 @@ class RidgeFillModelRunner(CPUModelRunner):
             for place in range(count)
         ]
         starts = self.query_start_loc.np[: count + 1].astype(np.int64)
-        step = divide(boundaries, computed.astype(np.int64), starts)
+        picked = None if self.picked is None else self.picked[self.input_ids.np[: starts[-1]]]
+        step = divide(boundaries, computed.astype(np.int64), starts, picked)
         if step is None:
             return None
         for place in np.nonzero(step.counts)[0]:
@@ -64,8 +70,8 @@ class RidgeFillModelRunner(CPUModelRunner):
     def _metadata(self, step: Step, exact: Tensor) -> Any:
         """Attention metadata for the exact rows alone, None when there are none.
 
-        The kernel puts a request's queries at the end of its sequence, and the exact rows of a chunk are its last.
-        Requests without any are left out.
+        The kernel puts a request's queries at the end of its sequence, so each run of exact rows is a request to it
+        whose sequence ends with the run, over the same blocks. Requests without any are left out.
         """
         if not step.requests.size:
             return None
@@ -74,7 +80,7 @@ class RidgeFillModelRunner(CPUModelRunner):
         whole = context.attn_metadata[group.layer_names[0]]
         requests = torch.from_numpy(step.requests)
         begins = torch.from_numpy(np.concatenate([[0], np.cumsum(step.queries)]).astype(np.int32))
-        lengths = whole.seq_lens[requests]
+        lengths = torch.from_numpy(step.lengths).to(whole.seq_lens)
         return group.build_metadata(
             CommonAttentionMetadata(
                 query_start_loc=begins,

@@ -21,9 +21,9 @@ from ridgefill.vllm_plugin.settings import SWITCH, settings_of_this_process, wan
 class FilledHashes:
     """Hashes of a filled request's blocks, which no block of an exact request can have.
 
-    A block wholly before ``boundary`` holds filled rows, the same for every request that fills them. Any later block
-    holds rows that ran over them, the same only for requests with the same boundary. alone: a name when none of its
-    blocks may be shared. size: tokens of a block. digest: the engine's hash function.
+    A block wholly before ``boundary`` holds filled rows, and rows picked by their token, the same for every request
+    that fills them. Any later block holds rows that ran over them, the same only for requests with the same boundary.
+    alone: a name when none of its blocks may be shared. size: tokens of a block. digest: the engine's hash function.
     """
 
     boundary: int

@@ -17,6 +17,7 @@ SWITCH = "ridgefill"
 ENGINE = "0.32"
 """The minor version of vLLM whose parts this plugin subclasses."""
 SplitLayer = Literal["exact", "mapped"]
+Rule = Literal["digits", "special"]
 _ON, _OFF = ("1", "true", "on", "yes"), ("0", "false", "off", "no")
 
 
@@ -27,7 +28,7 @@ class Settings:
     maps: folder (or hub repository) of maps. tail: last tokens of a prompt that run every layer. min_filled: a prompt
     with fewer rows before its tail runs exactly. default: whether a request that says nothing is filled. split_layer:
     whether the split layer's filled rows come from the true state or from its map. split: what the maps' split must
-    be, None for whatever it is.
+    be, None for whatever it is. rows: rules by which rows before the tail run every layer too.
     """
 
     maps: str
@@ -36,9 +37,10 @@ class Settings:
     default: bool = True
     split_layer: SplitLayer = "exact"
     split: int | None = None
+    rows: tuple[Rule, ...] = ()
 
     def boundary(self, prompt_tokens: int, filled: bool) -> int:
-        """First position of a prompt that runs every layer; 0 when all of them do."""
+        """First position of a prompt's tail; 0 when every row of it runs every layer."""
         bulk = prompt_tokens - self.tail
         return bulk if filled and bulk >= self.min_filled else 0
 
@@ -75,7 +77,7 @@ def parse_settings(text: str) -> Settings:
     if odd := sorted(set(found) - set(known)):
         raise ConfigError(f"{VARIABLE} holds {odd[0]!r}; expected only {', '.join(known)}")
     _check(found)
-    return Settings(**found)
+    return Settings(**found | {"rows": tuple(found.get("rows", ()))})
 
 
 def _check(found: Mapping[str, Any]) -> None:
@@ -92,6 +94,11 @@ def _check(found: Mapping[str, Any]) -> None:
         raise ConfigError(f"{VARIABLE} has default {found['default']!r}; expected true or false")
     if found.get("split_layer", "exact") not in get_args(SplitLayer):
         raise ConfigError(f"{VARIABLE} has split_layer {found['split_layer']!r}; expected exact or mapped")
+    rules, rows = get_args(Rule), found.get("rows", [])
+    if not isinstance(rows, list) or any(rule not in rules for rule in rows):
+        raise ConfigError(
+            f"{VARIABLE} has rows {rows!r}; expected a list of {' and '.join(rules)}, the rules that need no layer"
+        )
 
 
 def wanted(settings: Settings, extra_args: Mapping[str, Any] | None) -> bool | None:

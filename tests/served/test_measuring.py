@@ -28,7 +28,7 @@ SUITE = {
     "short": {"prompt": 10, "new_tokens": 4, "pairs": 3, "burst": 2, "rounds": 2},
 }  # fmt: skip
 LABELS = {"experiment": "e", "model": "m", "device": "cpu", "threads": 2, "dtype": "bfloat16"}
-FILLED = "RidgeFill filled {} of 99 rows of request r, from position 0; it is exact from position 9\n"
+FILLED = "RidgeFill filled {} of 99 rows of request r, from position 0; its tail begins at position 9\n"
 
 
 class Prompts:

@@ -160,10 +160,22 @@ class Engines:
     def __init__(self, folders, temporary):
         self.folders, self.temporary, self.started, self.running = folders, temporary, 0, {}
 
-    def get(self, *, filled=True, dtype="float32", model=None, maps=None, tail=TAIL, min_filled=LEAST, **arguments):
+    def get(
+        self,
+        *,
+        filled=True,
+        dtype="float32",
+        model=None,
+        maps=None,
+        tail=TAIL,
+        min_filled=LEAST,
+        rows=(),
+        **arguments,
+    ):
         """A running engine. filled: whether the plugin is switched on."""
         model, maps = model or self.folders[0], maps or self.folders[1]
-        settings = json.dumps({"maps": str(maps), "tail": tail, "min_filled": min_filled}) if filled else None
+        said = {"maps": str(maps), "tail": tail, "min_filled": min_filled, "rows": list(rows)}
+        settings = json.dumps(said) if filled else None
         asked = json.dumps({**COMMON, "model": str(model), "dtype": dtype, **arguments})
         key = (settings, asked)
         engine = self.running.pop(key, None)
@@ -210,3 +222,42 @@ def engines(folders, tmp_path_factory):
     yield found
     for engine in found.running.values():
         engine.stop()
+
+
+@pytest.fixture(scope="session")
+def close():
+    """Largest difference of a log-probability between two ways to add the same numbers up, by dtype.
+
+    Weights of these models are ten times as wide as a trained one's, so their logits span forty, and rounding shows
+    ten times as much.
+    """
+    return {"float32": 2e-3, "bfloat16": 0.25, "float16": 0.05}
+
+
+@pytest.fixture(scope="session")
+def apart():
+    """``apart(one, other)``: largest difference of log-probabilities over the steps up to the first other token."""
+
+    def found(one, other):
+        worst = 0.0
+        for mine, theirs, token, same in zip(
+            one["logprobs"], other["logprobs"], one["tokens"], other["tokens"], strict=True
+        ):
+            ours, stocks = dict(map(tuple, mine)), dict(map(tuple, theirs))
+            worst = max(worst, *(abs(ours[key] - stocks[key]) for key in ours.keys() & stocks.keys()))
+            if token != same:
+                break
+        return worst
+
+    return found
+
+
+@pytest.fixture(scope="session")
+def agreement():
+    """``agreement(answers, wanted)``: share of steps with the same token, both a list of tokens for each prompt."""
+
+    def share(answers, wanted):
+        pairs = [pair for one, two in zip(answers, wanted, strict=True) for pair in zip(one, two, strict=True)]
+        return sum(one == two for one, two in pairs) / len(pairs)
+
+    return share

@@ -8,9 +8,6 @@ from ridgefill.vllm_plugin.logs import read_log
 
 NEW = 16
 PROMPTS = 50
-CLOSE = {"float32": 2e-3, "bfloat16": 0.25, "float16": 0.05}
-"""Largest difference of a log-probability between two ways to add the same numbers up. Weights of this model are ten
-times as wide as a trained one's, so its logits span forty, and rounding shows ten times as much."""
 
 
 @pytest.fixture(scope="session")
@@ -45,26 +42,7 @@ def reference(tiny, folders, prompts, engines):
     return answers
 
 
-def apart(one, other):
-    """Largest difference of log-probabilities over the steps up to the first different token."""
-    worst = 0.0
-    for mine, theirs, token, same in zip(
-        one["logprobs"], other["logprobs"], one["tokens"], other["tokens"], strict=True
-    ):
-        ours, stocks = dict(map(tuple, mine)), dict(map(tuple, theirs))
-        worst = max(worst, *(abs(ours[key] - stocks[key]) for key in ours.keys() & stocks.keys()))
-        if token != same:
-            break
-    return worst
-
-
-def agreement(answers, wanted):
-    """Share of steps with the same token."""
-    pairs = [pair for one, two in zip(answers, wanted, strict=True) for pair in zip(one, two, strict=True)]
-    return sum(one == two for one, two in pairs) / len(pairs)
-
-
-def test_greedy_tokens_are_the_references(engines, prompts, reference):
+def test_greedy_tokens_are_the_references(engines, prompts, reference, agreement):
     """At least 99 % of the steps of fifty prompts, and as many rows were filled on both sides; and it is no accident:
     exact prefill gives other tokens.
     """
@@ -79,7 +57,7 @@ def test_greedy_tokens_are_the_references(engines, prompts, reference):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_other_tokens_in_half_precision_are_near_ties(engines, prompts, reference, dtype):
+def test_other_tokens_in_half_precision_are_near_ties(engines, prompts, reference, dtype, close):
     """Two engines round at different places, also where nothing is filled, and a random model's best tokens lie close
     together. So most steps with the same history agree, and where one does not, the engine gave the reference's token
     almost the same log-probability as its own.
@@ -88,30 +66,30 @@ def test_other_tokens_in_half_precision_are_near_ties(engines, prompts, referenc
     filled, _ = engines.get(dtype=dtype).act("generate", **asked)
     steps, gaps = 0, []
     for one, (tokens, _) in zip(filled, reference(dtype), strict=True):
-        apart = [place for place in range(NEW) if one["tokens"][place] != tokens[place]]
-        steps += apart[0] + 1 if apart else NEW
-        if apart:
-            best = dict(map(tuple, one["logprobs"][apart[0]]))
-            gaps.append(max(best.values()) - best.get(tokens[apart[0]], float("-inf")))
+        others = [place for place in range(NEW) if one["tokens"][place] != tokens[place]]
+        steps += others[0] + 1 if others else NEW
+        if others:
+            best = dict(map(tuple, one["logprobs"][others[0]]))
+            gaps.append(max(best.values()) - best.get(tokens[others[0]], float("-inf")))
     assert len(gaps) / steps < 0.1
-    assert max(gaps) < CLOSE[dtype]
+    assert max(gaps) < close[dtype]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("budget", [64, 4096])
-def test_true_inputs_in_the_maps_place_give_the_exact_answer(engines, prompt, dtype, budget):
+def test_true_inputs_in_the_maps_place_give_the_exact_answer(engines, prompt, dtype, budget, apart, close):
     """Every late layer but the split layer takes its filled rows' inputs from an exact run of the same prompt."""
     found, _ = engines.get(dtype=dtype).act("oracle", prompt=prompt(200), new=NEW, budget=budget)
     assert found["predicted"] == {"3": 0, "4": 160, "5": 160}
     assert found["filled"]["tokens"] == found["exact"]["tokens"]
-    assert apart(found["filled"], found["exact"]) < CLOSE[dtype]
+    assert apart(found["filled"], found["exact"]) < close[dtype]
 
 
-def test_the_split_layers_own_map_can_be_asked(engines, prompt):
+def test_the_split_layers_own_map_can_be_asked(engines, prompt, apart, close):
     """As ``split_layer: mapped`` sets it: three layers are predicted, and the answer is still the exact one."""
     found, _ = engines.get().act("oracle", prompt=prompt(200), new=NEW, mapped=True)
     assert found["predicted"] == {"3": 160, "4": 160, "5": 160}
-    assert apart(found["filled"], found["exact"]) < CLOSE["float32"]
+    assert apart(found["filled"], found["exact"]) < close["float32"]
 
 
 @pytest.fixture(scope="session")
@@ -126,17 +104,17 @@ def alone(engines, prompts):
 
 
 @pytest.mark.parametrize("budget", [33, 64, 100])
-def test_chunks_give_what_whole_prompts_give(engines, prompts, alone, budget):
+def test_chunks_give_what_whole_prompts_give(engines, prompts, alone, budget, apart, close):
     """Tails that begin inside a chunk, at its edge, and in a chunk without any."""
     asked = {"prompts": prompts[:12], "switches": [1] * 12, "new": NEW, "budget": budget}
     chunked, lines = engines.get().act("generate", **asked, together=False)
     for one, other in zip(chunked, alone([1] * 12), strict=True):
         assert one["tokens"] == other["tokens"]
-        assert apart(one, other) < CLOSE["float32"]
+        assert apart(one, other) < close["float32"]
     assert read_log(lines).chunks > 12
 
 
-def test_filled_prefills_beside_decoding_requests_give_what_each_gives_alone(engines, prompts, alone):
+def test_filled_prefills_beside_decoding_requests_give_what_each_gives_alone(engines, prompts, alone, apart, close):
     """Filled and exact requests by turns, a new one every second step, in steps of at most 96 rows."""
     switches = [place % 2 for place in range(12)]
     asked = {"prompts": prompts[:12], "switches": switches, "new": NEW, "every": 2, "budget": 96}
@@ -144,7 +122,7 @@ def test_filled_prefills_beside_decoding_requests_give_what_each_gives_alone(eng
     assert beside["steps"] < 12 * NEW, "requests must have overlapped"
     for one, other in zip(beside["answers"], alone(switches), strict=True):
         assert one["tokens"] == other["tokens"]
-        assert apart(one, other) < CLOSE["float32"]
+        assert apart(one, other) < close["float32"]
 
 
 def test_requests_that_are_taken_away_leave_the_others_as_they_were(engines, prompts, alone):
@@ -157,11 +135,11 @@ def test_requests_that_are_taken_away_leave_the_others_as_they_were(engines, pro
             assert left["answers"][place]["tokens"] == other["tokens"]
 
 
-def test_requests_put_back_and_computed_again_keep_their_tail(engines, prompts, alone):
+def test_requests_put_back_and_computed_again_keep_their_tail(engines, prompts, alone, apart, close):
     """Too few blocks for all: preempted ones start over, their own new tokens exact, their tail where it was."""
     asked = {"prompts": prompts[:6], "switches": [1] * 6, "new": 150, "every": 1, "budget": 256}
     tight, _ = engines.get(num_gpu_blocks_override=40).act("staggered", **asked)
     assert tight["preempted"], "nothing was preempted, so nothing was tested"
     for one, other in zip(tight["answers"], alone([1] * 6, 150), strict=True):
         assert one["tokens"] == other["tokens"]
-        assert apart(one, other) < CLOSE["float32"]
+        assert apart(one, other) < close["float32"]

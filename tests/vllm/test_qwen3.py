@@ -7,8 +7,6 @@ from ridgefill.pretrained import RidgeFillMaps
 from ridgefill.vllm_plugin.logs import read_log
 
 NEW, PROMPTS = 16, 24
-CLOSE = {"float32": 2e-3, "bfloat16": 0.25}
-"""As in test_filled."""
 
 
 @pytest.fixture(scope="module")
@@ -24,15 +22,6 @@ def prompts(prompt):
     return [prompt(57 + (seed * 37) % 244, seed) for seed in range(PROMPTS)]
 
 
-def apart(one, other):
-    """Largest difference of a log-probability that both give."""
-    return max(
-        abs(dict(map(tuple, mine))[key] - dict(map(tuple, theirs))[key])
-        for mine, theirs in zip(one["logprobs"], other["logprobs"], strict=True)
-        for key in dict(map(tuple, mine)).keys() & dict(map(tuple, theirs)).keys()
-    )
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_requests_that_ask_for_no_filling_get_the_stock_engine(engine, prompts, dtype):
     """Tokens and log-probabilities, bit for bit, together and in chunks."""
@@ -44,7 +33,7 @@ def test_requests_that_ask_for_no_filling_get_the_stock_engine(engine, prompts, 
         assert read_log(lines).chunks == 0
 
 
-def test_greedy_tokens_are_the_references(engine, engines, normed, normed_folders, prompts):
+def test_greedy_tokens_are_the_references(engine, engines, normed, normed_folders, prompts, agreement):
     """At least 99 % of the steps, in whole prompts and in chunks; exact prefill gives other tokens."""
     stored = RidgeFillMaps.from_pretrained(normed_folders[1])
     model = type(normed).from_pretrained(normed_folders[0], dtype=torch.float32).eval()
@@ -54,18 +43,18 @@ def test_greedy_tokens_are_the_references(engine, engines, normed, normed_folder
         options = {"max_new_tokens": NEW, "min_new_tokens": NEW, "do_sample": False, "pad_token_id": 0}
         with stored.fill(model, tail=engines.tail, min_filled=engines.least):
             out = model.generate(input_ids=tokens, attention_mask=torch.ones_like(tokens), **options)
-        wanted += out[0, len(ids) :].tolist()
+        wanted.append(out[0, len(ids) :].tolist())
     for switch, budget, least, most in ((1, 4096, 0.99, 1.0), (1, 100, 0.99, 1.0), (0, 4096, 0.0, 0.9)):
         asked = {"prompts": prompts, "new": NEW, "switches": [switch] * PROMPTS, "budget": budget}
         answers, _ = engine().act("generate", **asked)
-        ours = [token for one in answers for token in one["tokens"]]
-        assert least <= sum(a == b for a, b in zip(ours, wanted, strict=True)) / len(wanted) <= most, (switch, budget)
+        ours = [one["tokens"] for one in answers]
+        assert least <= agreement(ours, wanted) <= most, (switch, budget)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_true_inputs_in_the_maps_place_give_the_exact_answer(engine, prompt, dtype):
+def test_true_inputs_in_the_maps_place_give_the_exact_answer(engine, prompt, dtype, apart, close):
     """So filled keys are normed and rotated as the layer's own."""
     found, _ = engine(dtype=dtype).act("oracle", prompt=prompt(200), new=NEW, budget=64)
     assert found["predicted"] == {"3": 0, "4": 160, "5": 160}
     assert found["filled"]["tokens"] == found["exact"]["tokens"]
-    assert apart(found["filled"], found["exact"]) < CLOSE[dtype]
+    assert apart(found["filled"], found["exact"]) < close[dtype]

@@ -14,8 +14,9 @@ def test_a_path_is_a_folder_of_maps_with_every_default():
 
 def test_json_sets_the_rest():
     """All fields."""
-    text = '{"maps": "m", "tail": 64, "min_filled": 8, "default": false, "split_layer": "mapped", "split": 19}'
-    assert parse_settings(text) == Settings("m", 64, 8, False, "mapped", 19)
+    text = '{"maps": "m", "tail": 64, "min_filled": 8, "default": false, "split_layer": "mapped", "split": 19, '
+    text += '"rows": ["special", "digits"]}'
+    assert parse_settings(text) == Settings("m", 64, 8, False, "mapped", 19, ("special", "digits"))
 
 
 @pytest.mark.parametrize(
@@ -30,6 +31,9 @@ def test_json_sets_the_rest():
         ('{"maps": "m", "default": 1}', "default 1; expected true or false"),
         ('{"maps": "m", "split_layer": "both"}', "split_layer 'both'; expected exact or mapped"),
         ('{"maps": "m", "split": 0}', "split 0"),
+        ('{"maps": "m", "rows": "digits"}', "rows 'digits'; expected a list of digits and special"),
+        ('{"maps": "m", "rows": ["attention"]}', "rows ..attention.*; expected a list"),
+        ('{"maps": "m", "rows": [["digits"]]}', "expected a list of digits and special"),
     ],
 )
 def test_what_cannot_be_meant_is_named(text, about):
