@@ -12,7 +12,7 @@ from torch import Tensor
 from ridgefill.capture import capture, cut
 from ridgefill.errors import ConfigError, NumericsError, TextError
 from ridgefill.lam import CosineRow, choose_lam, choose_lams, lam_curve, mean_write_cosine
-from ridgefill.map_options import PLAIN, RidgeOptions, Towards
+from ridgefill.map_options import PLAIN, LamFor, RidgeOptions, Towards
 from ridgefill.models.base import Adapter
 from ridgefill.models.wrap import adapter_for
 from ridgefill.pretrained import RidgeFillMaps
@@ -43,20 +43,21 @@ def fit_maps(
     lam_grid: Sequence[float] | None = None,
     towards: Towards = "zero",
     rank: int | None = None,
-    per_layer_lam: bool = False,
+    lam_for: LamFor = "split",
     chunk: int = 2048,
     stride: int = 1,
     progress: Progress | None = None,
 ) -> RidgeFillMaps:
     """Fit the maps of every layer from ``split`` on, on token ids of calibration text; nothing is trained.
 
-    model: a transformers causal language model of a supported family; it is left in evaluation mode. documents: int64
-    ``[1, n]`` or ``[n]`` each, more tokens than the model is wide; cut into pieces of ``chunk`` tokens, every
+    model: a transformers causal language model of a supported family; it is left in evaluation mode. documents:
+    int64 ``[1, n]`` or ``[n]`` each, more tokens than the model is wide; cut into pieces of ``chunk`` tokens, every
     ``stride``-th row kept; a model's opening mark (BOS) that begins a document begins every piece of it. lam:
-    scale-free penalty; with ``lam=None`` or a ``lam_grid`` it is chosen on ``heldout`` documents by the mean cosine of
-    what layers write to the cache, per layer with ``per_layer_lam``. towards: the penalty pulls maps to ``zero`` or to
-    the ``identity``. rank: fit maps of this rank (of this rank away from the identity, with that). progress: see
-    ``Progress``; without it, a bar on standard error for work of more than a few seconds.
+    scale-free penalty; with ``lam=None`` or a ``lam_grid`` it is chosen on ``heldout`` documents by the mean cosine
+    of what layers write to the cache, one for the whole ``split`` or one for each ``layer`` (``lam_for``). towards:
+    the penalty pulls maps to ``zero`` or to the ``identity``. rank: fit maps of this rank (of this rank away from
+    the identity, with that). progress: see ``Progress``; without it, a bar on standard error for work of more than
+    a few seconds.
 
     ``fit`` of the result says how it was fitted; with ``heldout`` also the mean write cosine. Raises ``ConfigError``
     for settings the model does not allow, ``TextError`` for unusable documents, ``NumericsError`` for a fit without
@@ -66,9 +67,9 @@ def fit_maps(
     adapter = adapter_for(model)
     for parameter in trained:  # an adapter freezes its model; this one is the caller's
         parameter.requires_grad_(True)
-    options = RidgeOptions(towards, rank)
+    options = RidgeOptions(towards, rank, lam_for)
     heldout = list(heldout)
-    grid = _grid(lam, lam_grid, per_layer_lam, bool(heldout))
+    grid = _grid(lam, lam_grid, lam_for, bool(heldout))
     adapter.require_split(split)
     options.require(adapter.width, adapter.hidden)
     if chunk < 1 or stride < 1:
@@ -82,7 +83,7 @@ def fit_maps(
     tested = _fed(tests, "lam", progress)
     curve = lam_curve(adapter, {split: factors}, grid, tested, options) if tests else []
     chosen = choose_lam(curve, split, grid)
-    lams = choose_lams(curve, split, grid, adapter.layers, per_layer_lam)
+    lams = choose_lams(curve, split, grid, adapter.layers, lam_for)
     maps = solve_by_layer(factors, lams, options)
     fit = {"model": _name(model), "chunk": chunk, "stride": stride, **factors.record(chosen)}
     fit |= _described(options, curve, lams, chosen)
@@ -96,7 +97,7 @@ def _name(model: Any) -> str:
     return Path(name).resolve().name if Path(name).is_dir() else name
 
 
-def _grid(lam: float | None, lam_grid: Sequence[float] | None, per_layer: bool, heldout: bool) -> tuple[float, ...]:
+def _grid(lam: float | None, lam_grid: Sequence[float] | None, lam_for: LamFor, heldout: bool) -> tuple[float, ...]:
     """The values of ``lam`` to try: one when it is given, else the grid, which needs held-out text."""
     chooses = lam is None or lam_grid is not None
     grid = tuple(sorted(lam_grid if lam_grid is not None else LAM_GRID)) if chooses else (float(lam or 0.0),)
@@ -104,8 +105,10 @@ def _grid(lam: float | None, lam_grid: Sequence[float] | None, per_layer: bool, 
         raise ConfigError(f"lam is {', '.join(map(str, grid)) or 'empty'}; expected numbers of at least 0")
     if chooses and not heldout:
         raise ConfigError("choosing lam needs held-out documents and none were given; give heldout, or one lam")
-    if per_layer and len(grid) < 2:
-        raise ConfigError("per_layer_lam chooses from a grid and one lam was given; give lam_grid, or lam=None")
+    if lam_for == "layer" and len(grid) < 2:
+        raise ConfigError(
+            "a lam for each layer is chosen from a grid, and one lam was given; give lam_grid, or lam=None"
+        )
     return grid
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ridgefill.map_options import PLAIN, RidgeOptions
+from ridgefill.map_options import PLAIN, LamFor, RidgeOptions
 from ridgefill.models.base import Adapter
 from ridgefill.passes import run_exact
 from ridgefill.ridge import Factorised, best_lam
@@ -97,11 +97,11 @@ def choose_lam(rows: Sequence[CosineRow], split: int, grid: Sequence[float], lay
 
 
 def choose_lams(
-    rows: Sequence[CosineRow], split: int, grid: Sequence[float], layers: int, per_layer: bool
+    rows: Sequence[CosineRow], split: int, grid: Sequence[float], layers: int, lam_for: LamFor
 ) -> dict[int, float]:
-    """The ``lam`` of every layer from ``split`` on: one for all, or with ``per_layer`` one for each predicted one."""
+    """The ``lam`` of every layer from ``split`` on: one for all, or one for each predicted ``layer``."""
     lams = dict.fromkeys(range(split, layers), choose_lam(rows, split, grid))
-    if per_layer:
+    if lam_for == "layer":
         predicted = sorted({row.layer for row in rows if row.split == split})
         lams |= {layer: choose_lam(rows, split, grid, layer) for layer in predicted}
     return lams

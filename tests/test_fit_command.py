@@ -157,7 +157,7 @@ def test_options_and_encoding_reach_the_maps(fit, tmp_path):
         (["--lam-grid", "a,b"], 2, "the grid of penalties is 'a,b'; expected numbers such as 0.01,0.03,0.1"),
         (["--lam-grid", "0.1,1", "--heldout-share", "0"], 2, "choosing lam needs held-out documents"),
         (["--heldout-share", "1"], 2, "the held-out share is 1.0; expected at least 0 and less than 1"),
-        (["--per-layer"], 2, "per_layer_lam chooses from a grid"),
+        (["--per-layer"], 2, "a lam for each layer is chosen from a grid"),
         (["--rank", "40"], 2, "rank is 40; expected 1 to 32"),
         (["--chunk", "0"], 2, "chunk is 0 and tokens None; expected at least 1 and 1"),
         (["--tokens", "0"], 2, "tokens 0; expected at least 1 and 1"),

@@ -83,7 +83,7 @@ def _fit(arguments: argparse.Namespace) -> int:
         lam_grid=grid,
         towards=arguments.towards,
         rank=arguments.rank,
-        per_layer_lam=arguments.per_layer,
+        lam_for="layer" if arguments.per_layer else "split",
         chunk=arguments.chunk,
     )
     fit = {**maps.fit, "files": len(fitted), "heldout_files": len(heldout)}

@@ -53,5 +53,4 @@ def read_research(path: Path) -> ResearchMaps:
 
 
 def _listed(tensors: dict[str, Tensor]) -> str:
-    shown = [f"{name[:60]} {list(tensor.shape)}" for name, tensor in sorted(tensors.items())]
-    return ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "") if shown else "no tensor"
+    return few([f"{name[:60]} {list(tensor.shape)}" for name, tensor in sorted(tensors.items())]) or "no tensor"

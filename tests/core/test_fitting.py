@@ -99,7 +99,7 @@ def test_every_layer_may_have_its_own_lam(tiny, documents, heldout):
     """Each layer's weights are those of its own best lam, so the mean can only rise."""
     words = {"split": SPLIT, "lam_grid": (0.0001, 0.01, 1.0), "heldout": heldout}
     shared = fit_maps(tiny(), documents, **words)
-    made = fit_maps(tiny(), documents, **words, per_layer_lam=True)
+    made = fit_maps(tiny(), documents, **words, lam_for="layer")
     lams = {int(layer): lam for layer, lam in made.fit["lam_by_layer"].items()}
     assert sorted(lams) == [3, 4, 5]
     assert len({lams[4], lams[5]}) == 2
@@ -138,7 +138,7 @@ def test_the_callers_model_can_be_trained_afterwards(documents, fresh):
 
 def test_the_last_layer_can_be_the_split(tiny, documents, heldout):
     """Nothing but its own map is fitted; any lam writes the same there, so the largest is taken."""
-    made = fit_maps(tiny(), documents, split=5, lam=None, lam_grid=GRID, heldout=heldout, per_layer_lam=True)
+    made = fit_maps(tiny(), documents, split=5, lam=None, lam_grid=GRID, heldout=heldout, lam_for="layer")
     assert sorted(made.maps.weights) == [5]
     assert made.fit["lam"] == 1.0
 
@@ -166,7 +166,7 @@ def test_progress_is_told_to_whoever_listens_and_short_work_is_silent(tiny, docu
         ({"lam_grid": ()}, ConfigError, "lam is empty"),
         ({"lam": None}, ConfigError, "choosing lam needs held-out documents and none were given"),
         ({"lam_grid": (0.1, 1.0)}, ConfigError, "choosing lam needs held-out documents"),
-        ({"per_layer_lam": True}, ConfigError, "per_layer_lam chooses from a grid and one lam was given"),
+        ({"lam_for": "layer"}, ConfigError, "a lam for each layer is chosen from a grid, and one lam was given"),
         ({"towards": "one"}, ConfigError, "towards is 'one'; expected 'zero' or 'identity'"),
         ({"rank": 33}, ConfigError, "rank is 33; expected 1 to 32"),
         ({"chunk": 0}, ConfigError, "chunk is 0 and stride 1; expected at least 1 of each"),

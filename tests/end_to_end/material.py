@@ -11,6 +11,8 @@ import random
 import zipfile
 from pathlib import Path
 
+import yaml
+
 from ridgefill.suites.manifest import Document, save_manifest, text_hash
 
 LAYERS, WIDTH, VOCABULARY, CONTEXT = 6, 32, 512, 1024
@@ -142,6 +144,11 @@ def write(path: Path, text: str) -> None:
     """Write a text file, making its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
+
+
+def plain_yaml(data: object) -> str:
+    """YAML of JSON's types without aliases, which PyYAML writes for a value that stands in two places."""
+    return yaml.safe_dump(json.loads(json.dumps(data)))
 
 
 def build_wheel(folder: Path, name: str, members: dict[str, str], version: str = "1.0") -> str:

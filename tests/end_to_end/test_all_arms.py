@@ -97,10 +97,10 @@ def done(fresh, material, tmp_path_factory):
     experiment["suites"] |= SUITES
     claim = yaml.safe_load(material.CLAIM_YAML) | {"arms": names(), "predictions": []}
     claim["runs"] += [{"id": run, "configs": claim["runs"][0]["configs"]} for run in ("corrections", *SUITES)]
-    material.write(made.root / material.EXPERIMENT, yaml.safe_dump(json.loads(json.dumps(experiment))))
+    material.write(made.root / material.EXPERIMENT, material.plain_yaml(experiment))
     material.write(made.root / material.MODEL, MODEL)
     # Written out in full: the ledger takes no aliases.
-    material.write(made.root / material.CLAIM, yaml.safe_dump(json.loads(json.dumps(claim))))
+    material.write(made.root / material.CLAIM, material.plain_yaml(claim))
     made.register()
     ran = made.snakemake("results/tiny", cores=2)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -61,9 +61,9 @@ def with_server(fresh, material, tmp_path):
     settings = yaml.safe_load(material.MODEL_YAML)
     settings["geometry"] |= {"hidden": WIDTH, "head_dim": HEAD}
     material.write(made.root / material.MODEL, yaml.safe_dump(settings))
-    material.write(made.root / material.EXPERIMENT, yaml.safe_dump(json.loads(json.dumps(experiment))))
+    material.write(made.root / material.EXPERIMENT, material.plain_yaml(experiment))
     # Written out in full: the ledger takes no aliases.
-    material.write(made.root / material.CLAIM, yaml.safe_dump(json.loads(json.dumps(claim))))
+    material.write(made.root / material.CLAIM, material.plain_yaml(claim))
     made.register()
     return made
 

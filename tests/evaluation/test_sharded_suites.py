@@ -4,7 +4,6 @@ A tiny model with random maps; the ledger's side of shards is in tests/end_to_en
 """
 
 import importlib
-import json
 import runpy
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,7 +83,7 @@ def root(tmp_path_factory):
     experiment["suites"]["ruler"] |= {"lengths": [400, 416], "samples": 2, "new_tokens": 6}
     experiment["suites"] |= SUITES
     # Written out in full: an experiment takes no aliases.
-    MATERIAL["write"](made / MATERIAL["EXPERIMENT"], yaml.safe_dump(json.loads(json.dumps(experiment))))
+    MATERIAL["write"](made / MATERIAL["EXPERIMENT"], MATERIAL["plain_yaml"](experiment))
     # Room for what LongBench may write, of which the tests write little.
     MATERIAL["write"](made / MATERIAL["MODEL"], MATERIAL["MODEL_YAML"].replace("context: 1024", "context: 4096"))
     return made

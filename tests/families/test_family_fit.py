@@ -48,7 +48,7 @@ def test_a_chosen_lam_never_writes_worse_and_options_hold(case, documents, promp
     """
     one = case()
     words = {"split": one.split, "lam_grid": (0.001, 0.1), "heldout": [prompt(64, seed=50)]}
-    shared, own = (fit_maps(one.model, documents, **words, per_layer_lam=each) for each in (False, True))
+    shared, own = (fit_maps(one.model, documents, **words, lam_for=each) for each in ("split", "layer"))
     assert own.fit["write_cosine"] >= shared.fit["write_cosine"]
     low = fit_maps(one.model, documents, split=one.split, rank=4)
     assert torch.linalg.matrix_rank(low.maps.weights[one.adapter.layers - 1].double(), rtol=TOLERANCE) == 4

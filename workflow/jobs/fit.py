@@ -105,7 +105,7 @@ def _write_more_maps(job: Job, loaded: Any, factors: dict[int, Any], metadata: d
         curve = lam_curve(loaded.adapter, given, grid, _heldout(job, loaded.tokenizer), options)
         rows += [{"towards": options.aim, "rank": options.rank, **vars(row)} for row in curve]
         for split in splits:
-            lams = choose_lams(curve, split, grid, loaded.adapter.layers, options.lam_for == "layer")
+            lams = choose_lams(curve, split, grid, loaded.adapter.layers, options.lam_for)
             maps = solve_by_layer(given[split], lams, options)
             files += _write_maps(job, loaded, maps, options, given[split], choose_lam(curve, split, grid), lams)
     write_table(job.out / MORE_LAM, "lam_curve_options", rows, metadata)
