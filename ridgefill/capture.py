@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import gc
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
 import torch
+from torch import Tensor
 
 from ridgefill.errors import ConfigError, TextError
 from ridgefill.models.base import Adapter
 from ridgefill.moments import Chunk, Moments, merge, stream_moments
-from ridgefill.passes import run_exact
+from ridgefill.passes import require_finite, run_exact
+
+_T = TypeVar("_T")
 
 Progress = Callable[[int], None]
 """Called with the number of tokens just finished."""
+Halved = Callable[[str], None]
+"""Called with a sentence when memory ran out and fewer rows are run at a time from then on."""
 
 
 def pieces(
@@ -60,11 +68,13 @@ def capture(
     *,
     stride: int = 1,
     progress: Progress = lambda tokens: None,
+    halved: Halved = lambda said: None,
 ) -> Moments:
     """Moments of all ``splits`` over token pieces, keeping every ``stride``-th position.
 
-    Raises ``NumericsError`` for values that are not finite and ``ConfigError`` for a split the model cannot have, or a
-    model whose filled rows are not written from predictions.
+    Where a device's memory runs out, pieces are run in chunks of half as many rows, over all rows before them as ever:
+    the same moments but for their last bits. Raises ``NumericsError`` for values that are not finite and
+    ``ConfigError`` for a split the model cannot have, or a model whose filled rows are not written from predictions.
     """
     if not adapter.predicts_inputs:
         raise ConfigError(
@@ -73,7 +83,7 @@ def capture(
         )
     for split in splits:
         adapter.require_split(split)
-    chunks = _chunks(adapter, texts, splits, stride, progress)
+    chunks = _chunks(adapter, texts, splits, stride, progress, halved)
     return stream_moments(chunks, splits, adapter.layers)
 
 
@@ -85,6 +95,7 @@ def capture_lengths(
     *,
     stride: int = 1,
     progress: Progress = lambda tokens: None,
+    halved: Halved = lambda said: None,
 ) -> dict[int | None, Moments]:
     """As ``capture``, from the same one pass also the moments of the first pieces that hold each of ``lengths`` tokens.
 
@@ -96,7 +107,7 @@ def capture_lengths(
     given = 0
     for length in (*sorted(set(lengths)), None):
         part = _Until(rest, None if length is None else length - given)
-        moments = capture(adapter, part, splits, stride=stride, progress=progress)
+        moments = capture(adapter, part, splits, stride=stride, progress=progress, halved=halved)
         given += part.given
         found[length] = so_far = moments if so_far is None else merge(so_far, moments)
     return found
@@ -118,14 +129,60 @@ class _Until:
 
 
 def _chunks(
-    adapter: Adapter, texts: Iterable[list[int]], splits: Sequence[int], stride: int, progress: Progress
+    adapter: Adapter,
+    texts: Iterable[list[int]],
+    splits: Sequence[int],
+    stride: int,
+    progress: Progress,
+    halved: Halved,
 ) -> Iterator[Chunk]:
     """What every piece of text leaves at the layers from the first split on."""
+    at_once: int | None = None
     for piece in texts:
+        found = None
+        while found is None:
+            rows = min(at_once or len(piece), len(piece))
+            found = _unless_full(partial(_inputs, adapter, piece, min(splits), rows), last=rows == 1)
+            if found is None:
+                at_once = (rows + 1) // 2
+                halved(f"{rows} rows did not fit in memory together and were run {at_once} at a time")
         with torch.inference_mode():
-            done = run_exact(adapter, torch.tensor([piece]), keep=range(min(splits), adapter.layers))
-            kept = {layer: x[:, ::stride] for layer, x in done.inputs.items()}
+            kept = {layer: x[:, ::stride] for layer, x in found.items()}
             inputs = {layer: adapter.block_input(layer, x)[0] for layer, x in kept.items()}
             states = None if adapter.width == adapter.hidden else {split: kept[split][0] for split in splits}
         yield inputs, states
         progress(len(piece))
+
+
+def _unless_full(make: Callable[[], _T], last: bool) -> _T | None:
+    """``make()``, or None where memory ran out, which is the error's own when this was the ``last`` thing to try."""
+    try:
+        return make()
+    except torch.OutOfMemoryError:
+        if last:
+            raise
+    # Outside the handler: the traceback would keep what the failed pass had allocated.
+    gc.collect()
+    torch.cuda.empty_cache()
+    return None
+
+
+def _inputs(adapter: Adapter, piece: Sequence[int], first: int, rows: int) -> Mapping[int, Tensor]:
+    """Inputs ``[1, n, width]`` of the layers from ``first`` on, run ``rows`` rows at a time."""
+    ids = torch.tensor([piece])
+    layers = range(first, adapter.layers)
+    with torch.inference_mode():
+        if rows == len(piece):
+            return run_exact(adapter, ids, keep=layers).inputs
+        ids = ids.to(adapter.device)
+        cache, parts = adapter.new_cache(len(piece)), {layer: list[Tensor]() for layer in layers}
+        for begin in range(0, len(piece), rows):
+            some = ids[:, begin : begin + rows]
+            places = torch.arange(begin, begin + some.shape[1], device=adapter.device)
+            chunk, x = adapter.rows(places, ids=some), adapter.embed(some)
+            for layer in range(adapter.layers):
+                if layer in parts:
+                    parts[layer].append(x)
+                x = adapter.run_layer(layer, x, chunk, cache)
+        require_finite(x, "the output of the last layer")
+        return {layer: torch.cat(found, 1) for layer, found in parts.items()}

@@ -31,8 +31,8 @@ def test_shards_can_be_made_of_one_batch_of_arms_or_of_one_length(batches, more,
 
 def test_items_of_all_arms_keep_the_name_of_the_prompt():
     """Without batches an item is called as before; with some, each has a number, and the suite's units as its size."""
-    assert [(one.name, one.size) for one in items_of("a", [dict], 3)] == [("a", 3)]
-    assert [(one.name, one.size) for one in items_of("a", [dict] * 2, 3)] == [("a-arms1", 3), ("a-arms2", 3)]
+    assert [(one.name, one.size) for one in items_of("a", dict, [None], 3)] == [("a", 3)]
+    assert [(one.name, one.size) for one in items_of("a", dict, [None] * 2, 3)] == [("a-arms1", 3), ("a-arms2", 3)]
 
 
 @pytest.mark.parametrize("text", ["", "1", "0/3", "4/3", "1/0", "a/3", "-1/3", "1/3/5", f"1/{MOST_SHARDS + 1}"])

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from ridgefill.capture import capture
 from ridgefill.errors import ConfigError
 from ridgefill.fitting import fit_maps
 from ridgefill.passes import run_exact
@@ -66,3 +67,42 @@ def test_a_split_below_the_familys_lowest_is_refused(case, documents):
     one = case()
     with pytest.raises(ConfigError, match=f"expected {one.adapter.first_split} to {one.adapter.layers - 1}"):
         fit_maps(one.model, documents, split=one.adapter.first_split - 1)
+
+
+@pytest.mark.parametrize("most", [1, 9, 40])
+def test_a_capture_that_does_not_fit_in_memory_runs_fewer_rows_at_a_time(case, documents, monkeypatch, most):
+    """Every family over its cache: the same rows, means and products, each halving said once and then kept to."""
+    one, said = case(), []
+    pieces = [ids[0].tolist() for ids in documents[:3]]
+    whole = capture(one.adapter, pieces, [one.split])
+    stock = one.adapter.run_layer
+
+    def small(layer, x, rows, cache):
+        if x.shape[1] > most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return stock(layer, x, rows, cache)
+
+    monkeypatch.setattr(one.adapter, "run_layer", small)
+    found = capture(one.adapter, pieces, [one.split], halved=said.append)
+    at_once = 75
+    for sentence in said:
+        assert sentence.startswith(f"{at_once} rows did not fit in memory together and were run {(at_once + 1) // 2}")
+        at_once = (at_once + 1) // 2
+    assert at_once <= most < 2 * at_once + 1
+    assert found.rows == whole.rows
+    for part in ("mean", "scatter", "gram", "cross"):
+        for layer, wanted in getattr(whole, part).items():
+            error = (getattr(found, part)[layer] - wanted).abs().max() / wanted.abs().max()
+            assert float(error) < TOLERANCE, (part, layer)
+
+
+def test_a_row_that_does_not_fit_alone_is_the_errors_own(case, documents, monkeypatch):
+    """Nothing is left to halve; the job says it in one sentence."""
+
+    def full(layer, x, rows, cache):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    one = case()
+    monkeypatch.setattr(one.adapter, "run_layer", full)
+    with pytest.raises(torch.OutOfMemoryError):
+        capture(one.adapter, [documents[0][0].tolist()], [one.split])

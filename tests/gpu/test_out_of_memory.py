@@ -11,7 +11,7 @@ import torch
 from ridgefill.evaluation.parts import Parts
 from workflow.jobs.common import run_job
 from workflow.jobs.memory import NOTES, halving, notes_of
-from workflow.jobs.shards import Item, Suite, fewer_arms
+from workflow.jobs.shards import Item, Suite, fewer_arms, items_of
 from workflow.jobs.shards import _finished as finished
 
 
@@ -61,6 +61,21 @@ def test_arms_are_halved_where_one_prompt_is_too_much():
     made = fewer_arms(lambda run: rows_of(run.arms, 1, []), Run(("exact", "identity", "ridgefill")), "niah-1024-0")
     assert [row["unit"] for row in made["rows"]] == ["exact", "identity", "ridgefill"]
     assert made[NOTES][0].startswith("3 arms on niah-1024-0")
+
+
+def test_every_item_of_a_suite_is_made_with_fewer_arms_where_memory_runs_out():
+    """First fewer prompts, where a suite has several together, then half of the arms with those prompts."""
+    prompts = [0, 1]
+
+    def make(run):
+        return halving(
+            lambda some: rows_of([(one, arm) for one in some for arm in run.arms], 1, []), prompts, "prompts"
+        )
+
+    (item,) = items_of("niah-1024-0", make, [Run(("exact", "identity"))])
+    made = item.make()
+    assert [row["unit"] for row in made["rows"]] == [(0, "exact"), (1, "exact"), (0, "identity"), (1, "identity")]
+    assert made[NOTES][0] == "2 arms on niah-1024-0 did not fit in memory together and were done as 1 and 1"
 
 
 def test_the_note_outlives_an_interruption(tmp_path):

@@ -42,7 +42,7 @@ def prepare(job: Job) -> Prepared:
     chosen = choose(job, suite, bench.seed_for("agreement"))
     require_arms(run)
 
-    def rows(batch: DocumentRun, document: Document, length: int) -> Tables:
+    def rows(document: Document, length: int, batch: DocumentRun) -> Tables:
         there = replace(batch, prompt_tokens=length - suite.new_tokens)
         seed, text = bench.seed_for(f"rows/agreement/{document.id}"), load(document, job.texts, sources)
         made = evaluate_agreement(there, document.id, document.domain, text, seed)
@@ -52,9 +52,7 @@ def prepare(job: Job) -> Prepared:
     items = [
         item
         for document, length in chosen
-        for item in items_of(
-            f"{document.sha256[:16]}-{length}", [partial(rows, batch, document, length) for batch in batches]
-        )
+        for item in items_of(f"{document.sha256[:16]}-{length}", partial(rows, document, length), batches)
     ]
     return Prepared(items, f"agreement: {len(chosen)} documents under {len(run.arms)} arms")
 

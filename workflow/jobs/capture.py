@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 
 from ridgefill.config import experiment_arms
 from ridgefill.fitted_names import fit_lengths
@@ -11,6 +12,7 @@ from ridgefill.progress import progress
 from ridgefill.suites.documents import calibration
 from ridgefill.suites.manifest import text_set
 from workflow.jobs.common import Job, job_from, parser, run_job
+from workflow.jobs.memory import NOTES
 
 MOMENTS = "capture/moments.safetensors"
 
@@ -30,6 +32,7 @@ def work(arguments: argparse.Namespace) -> str:
     with job.attempt("capture", model_inputs(job.model_folder)) as attempt:
         loaded = load_model_folder(job.model_folder, job.model, experiment.dtype)
         texts = token_texts(job, loaded.tokenizer, "calibration")
+        notes: list[str] = []
         with progress(settings.tokens, "capture", "tokens") as bar:
             found = capture_lengths(
                 loaded.adapter,
@@ -38,9 +41,11 @@ def work(arguments: argparse.Namespace) -> str:
                 fit_lengths(experiment_arms(experiment, loaded.adapter.layers), experiment.splits),
                 stride=settings.stride,
                 progress=bar.update,
+                halved=notes.append,
             )
         moments, shorter = found[None], {tokens: one for tokens, one in found.items() if tokens is not None}
-        save_moments(job.out / MOMENTS, moments, job.metadata(attempt), shorter)
+        metadata = job.metadata(attempt) | ({NOTES: json.dumps(notes)} if notes else {})
+        save_moments(job.out / MOMENTS, moments, metadata, shorter)
         attempt.finish([MOMENTS], job.out)
     return f"capture: moments of splits {', '.join(map(str, moments.splits))} over {moments.rows} rows"
 

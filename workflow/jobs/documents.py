@@ -10,7 +10,7 @@ from ridgefill.suites.documents import load, load_manifest, select
 from ridgefill.suites.manifest import Document, text_set
 from ridgefill.texts import load_sources
 from workflow.jobs.common import Job, run_job
-from workflow.jobs.shards import Prepared, Suite, Tables, evaluate_suite, fewer_arms, in_batches, items_of, parser
+from workflow.jobs.shards import Prepared, Suite, Tables, evaluate_suite, in_batches, items_of, parser
 
 DOCUMENTS = "documents/documents.parquet"
 TOKENS = "documents/tokens.parquet"
@@ -38,20 +38,13 @@ def prepare(job: Job) -> Prepared:
     chosen = select(load_manifest(Path(suite.manifest)), suite.domains, suite.per_domain)
     require_arms(run)
 
-    def rows(batch: DocumentRun, document: Document) -> Tables:
+    def rows(document: Document, batch: DocumentRun) -> Tables:
         seed = bench.seed_for(f"rows/documents/{document.id}")
         made = evaluate_document(batch, document.id, document.domain, load(document, job.texts, sources), seed)
         return {name: getattr(made, name) for name in TABLES}
 
-    def made_of(batch: DocumentRun, document: Document) -> Tables:
-        return fewer_arms(lambda part: rows(part, document), batch, document.id)
-
     batches = in_batches(run, run.given, experiment.arms_together)
-    items = [
-        item
-        for document in chosen
-        for item in items_of(document.sha256[:16], [partial(made_of, batch, document) for batch in batches])
-    ]
+    items = [item for document in chosen for item in items_of(document.sha256[:16], partial(rows, document), batches)]
     return Prepared(items, f"documents: {len(chosen)} documents under {len(bench.arms)} arms")
 
 

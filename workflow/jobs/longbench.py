@@ -65,12 +65,10 @@ def _prepare(name: str, read: Callable[[Job], Given], job: Job) -> Prepared:
     require_arms(run)
     require_hidden(run.given, given.asked(run))
 
-    def rows(batch: LongBenchRun, made: Callable[[Any], list[Row]]) -> Tables:
+    def rows(made: Callable[[Any], list[Row]], batch: LongBenchRun) -> Tables:
         return {"rows": made(batch)}
 
     batches = in_batches(run, run.given, experiment.arms_together)
-    items = [
-        item for one, made in given.items for item in items_of(one, [partial(rows, batch, made) for batch in batches])
-    ]
+    items = [item for one, made in given.items for item in items_of(one, partial(rows, made), batches)]
     said = f"{name}: {len(given.items)} items under {len(run.given)} arms"
     return Prepared(items, said, {f"{name}_files": json.dumps(dict(given.hashes), sort_keys=True)})

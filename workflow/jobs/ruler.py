@@ -23,7 +23,7 @@ from ridgefill.suites.words import load_words
 from ridgefill.texts import SOURCES, find_source, load_sources
 from workflow.jobs.common import Job, run_job
 from workflow.jobs.memory import halving
-from workflow.jobs.shards import Prepared, Suite, Tables, evaluate_suite, fewer_arms, in_batches, items_of, parser
+from workflow.jobs.shards import Prepared, Suite, Tables, evaluate_suite, in_batches, items_of, parser
 
 SAMPLES = "ruler/samples.parquet"
 TIMINGS = "ruler/timings.parquet"
@@ -50,23 +50,18 @@ def prepare(job: Job) -> Prepared:
     require_arms(run)
     require_hidden(run.arms, ruler_questions(bench.loaded.tokenizer, made.samples))
 
-    def rows(batch: RulerRun, group: list[RulerSample]) -> Tables:
-        results = evaluate_samples(batch, group)
+    def rows(batch: RulerRun, group: Sequence[RulerSample]) -> Tables:
+        results = evaluate_samples(batch, list(group))
         return {name: [row for one in results for row in getattr(one, name)] for name in TABLES}
 
-    def fitting(batch: RulerRun, group: Sequence[RulerSample]) -> Tables:
-        if len(group) > 1:
-            return rows(batch, list(group))
-        return fewer_arms(lambda run: rows(run, list(group)), batch, item_name(group[0]))
-
-    def made_of(batch: RulerRun, group: list[RulerSample]) -> Tables:
-        return halving(partial(fitting, batch), group, f"prompts from {item_name(group[0])} on")
+    def fitting(group: Sequence[RulerSample], batch: RulerRun) -> Tables:
+        return halving(partial(rows, batch), group, f"prompts from {item_name(group[0])} on")
 
     batches = in_batches(run, run.arms, experiment.arms_together)
     items = [
         item
         for group in together(batches[0], made.samples)
-        for item in items_of(item_name(group[0]), [partial(made_of, batch, group) for batch in batches], len(group))
+        for item in items_of(item_name(group[0]), partial(fitting, group), batches, len(group))
     ]
     said = f"ruler: {len(made.samples)} samples under {len(bench.arms)} arms"
     return Prepared(items, said, {"ruler_files": json.dumps(made.files, sort_keys=True)})

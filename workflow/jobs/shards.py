@@ -11,6 +11,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -102,11 +103,12 @@ def fewer_arms(make: Callable[[Run], Tables], run: Run, what: str) -> Tables:
     return halving(lambda arms: make(replace(run, arms=arms)), run.arms, f"arms on {what}")
 
 
-def items_of(name: str, makes: Sequence[Callable[[], Tables]], size: int = 1) -> list[Item]:
-    """An item for each batch of arms; ``makes`` gives the rows of each."""
+def items_of(name: str, make: Callable[[Run], Tables], batches: Sequence[Run], size: int = 1) -> list[Item]:
+    """An item for each batch of arms, whose rows ``make`` gives; in fewer arms at a time where memory runs out."""
+    makes = [partial(fewer_arms, make, batch, name) for batch in batches]
     if len(makes) == 1:
         return [Item(name, makes[0], size)]
-    return [Item(f"{name}-arms{number}", make, size) for number, make in enumerate(makes, start=1)]
+    return [Item(f"{name}-arms{number}", each, size) for number, each in enumerate(makes, start=1)]
 
 
 def parser(description: str) -> argparse.ArgumentParser:

@@ -45,15 +45,11 @@ def prepare(job: Job) -> Prepared:
     require_arms(run)
     require_hidden(arms, ruler_questions(bench.loaded.tokenizer, [sample.first for sample in samples]))
 
-    def rows(batch: RulerRun, sample: TurnSample) -> Tables:
+    def rows(sample: TurnSample, batch: RulerRun) -> Tables:
         return {"rows": evaluate_turns(batch, sample)}
 
     batches = in_batches(run, arms, experiment.arms_together)
-    items = [
-        item
-        for sample in samples
-        for item in items_of(item_name(sample.first), [partial(rows, batch, sample) for batch in batches])
-    ]
+    items = [item for sample in samples for item in items_of(item_name(sample.first), partial(rows, sample), batches)]
     said = f"turns: {len(samples)} samples under {len(arms)} arms"
     return Prepared(items, said, {"ruler_files": json.dumps(files, sort_keys=True)})
 
