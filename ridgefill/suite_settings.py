@@ -110,7 +110,8 @@ class ShortRequests(Frozen):
     """Requests too short to fill, on a server that fills and on the stock one in turn.
 
     prompt, new_tokens: tokens of each. pairs: of the cases that have short requests alone. burst: long prompts before
-    the second of these. rounds: of the mix, one long prompt and six short ones.
+    the second of these. rounds: of the mix, one long prompt and six short ones. pause: seconds before each turn of a
+    server; an engine that has just answered waits busily for a while, and takes the other one's time.
     """
 
     prompt: Count
@@ -118,6 +119,7 @@ class ShortRequests(Frozen):
     pairs: Count
     burst: Count
     rounds: Count
+    pause: Annotated[float, Field(gt=0, le=60)] | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class ServedSuite(Frozen):

@@ -20,6 +20,14 @@ CREDIT = "RidgeFill maps: a closed-form ridge regression from the split state to
 MANIFEST = "ridgefill.json"
 SUMS = "SHA256SUMS"
 RECURRENT = "linear_attention"
+GEOMETRY = (
+    "linear_num_key_heads",
+    "linear_num_value_heads",
+    "linear_key_head_dim",
+    "linear_value_head_dim",
+    "linear_conv_kernel_dim",
+)
+"""Configuration fields that shape a recurrent state; maps of one geometry are refused by another."""
 
 _OWN = {"format", "credit", "architecture", "fit", "files"}
 # A file beside the manifest: no folder, no "..", nothing that a line, a file system or Unicode cannot hold.

@@ -9,18 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ridgefill.mapfiles.manifest import GEOMETRY
 from ridgefill.models.attention import AttentionAdapter
 from ridgefill.models.base import LINEAR, Rows, view
 from ridgefill.models.cache import RowCache, RowView
-
-GEOMETRY = (
-    "linear_num_key_heads",
-    "linear_num_value_heads",
-    "linear_key_head_dim",
-    "linear_value_head_dim",
-    "linear_conv_kernel_dim",
-)
-"""Configuration fields that shape a recurrent state; maps of one geometry are refused by another."""
 
 
 @dataclass(frozen=True)

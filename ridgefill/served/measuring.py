@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -174,14 +175,14 @@ def too_short(run: Measured, filling: Running, stock: Running) -> Iterator[Row]:
     yield from _shorts(run, servers, ALONE)
     yield from _longs(run, servers)
     burst = [_long(run, 1) for _ in range(short.burst)]
-    for fill in _order(0):
+    for fill in _turns(run, 0):
         answers = ask_together(servers[fill], burst)
         yield from (_one(run, BURST, 0, place, fill, True, one) for place, one in enumerate(answers))
     run.told()
     yield from _shorts(run, servers, BURST)
     for number in range(short.rounds):
         asked = [_long(run, short.new_tokens), *(_short(run) for _ in range(SHORT_BESIDE_LONG))]
-        for fill in _order(number):
+        for fill in _turns(run, number):
             for place, one in enumerate(ask_together(servers[fill], asked, APART)):
                 yield _one(run, MIX, number, place, fill, place == 0, one)
         run.told()
@@ -191,7 +192,7 @@ def _shorts(run: Measured, servers: Mapping[bool, Running], phase: str) -> Itera
     """Short requests, one at a time, the two servers in turn with the same prompt."""
     for number in range(run.suite.short.pairs):
         asked = _short(run)
-        for fill in _order(number):
+        for fill in _turns(run, number):
             yield _one(run, phase, number, 1, fill, False, ask(servers[fill], asked))
         run.told()
 
@@ -200,7 +201,7 @@ def _longs(run: Measured, servers: Mapping[bool, Running]) -> Iterator[Row]:
     """Long ones, one at a time, the same way."""
     for number in range(run.suite.short.rounds):
         asked = _long(run, 1)
-        for fill in _order(number):
+        for fill in _turns(run, number):
             yield _one(run, ALONE, number, 0, fill, True, ask(servers[fill], asked))
         run.told()
 
@@ -236,6 +237,13 @@ def _one(run: Measured, phase: str, number: int, place: int, filling: bool, long
 def _rows(run: Measured, length: int) -> Row:
     filled = run.filled_rows(length)
     return {"filled_rows": filled, "exact_rows": length - filled}
+
+
+def _turns(run: Measured, number: int) -> Iterator[bool]:
+    """Whose turn of two servers it is, after the pause in which the other one comes to rest."""
+    for fill in _order(number):
+        sleep(run.suite.short.pause or 0.0)
+        yield fill
 
 
 def _order(number: int) -> tuple[bool, bool]:

@@ -50,12 +50,21 @@ OBSTACLES: tuple[tuple[str, _Found], ...] = (
 """What an engine may be told that filling was not made for."""
 
 
+STOCK = {architecture: MODELS_CONFIG_MAP.get(architecture) for architecture in FAMILIES}
+"""What the engine itself checks of the models that can be filled."""
+MODULES = {"Qwen3_5ForCausalLM": "hybrid"}
+"""Where the class of an architecture is, if not in ``model``."""
+
+
 class Fitted(VerifyAndUpdateConfig):
     """Of a model that can be filled: checks maps against it, and names the classes that fill."""
 
     @staticmethod
     def verify_and_update_config(vllm_config: VllmConfig) -> None:
         """Called by the engine while it reads its arguments. Raises one sentence for what cannot be filled."""
+        stock = STOCK[vllm_config.model_config.architecture]
+        if stock is not None:
+            stock.verify_and_update_config(vllm_config)
         settings = settings_from_environment()
         if settings is None:
             return
@@ -92,5 +101,6 @@ def install() -> None:
     require_engine(vllm.__version__)
     MODELS_CONFIG_MAP.update(dict.fromkeys(ModelRegistry.get_supported_archs(), Refused))
     for architecture in FAMILIES:
-        ModelRegistry.register_model(architecture, f"{PACKAGE}.model:RidgeFill{architecture}")
+        module = MODULES.get(architecture, "model")
+        ModelRegistry.register_model(architecture, f"{PACKAGE}.{module}:RidgeFill{architecture}")
         MODELS_CONFIG_MAP[architecture] = Fitted

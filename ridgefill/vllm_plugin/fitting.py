@@ -9,13 +9,15 @@ from typing import Any
 
 from ridgefill.errors import ConfigError, MapError, ModelError
 from ridgefill.files import sha256_file
-from ridgefill.mapfiles.manifest import Manifest, read_manifest
+from ridgefill.mapfiles.manifest import GEOMETRY, Manifest, read_manifest
 from ridgefill.mapfiles.match import require_match
 from ridgefill.mapfiles.names import map_files
 from ridgefill.vllm_plugin.settings import ENGINE, Settings, where
 
-FAMILIES = {"LlamaForCausalLM": "llama", "Qwen3ForCausalLM": "qwen3"}
+FAMILIES = {"LlamaForCausalLM": "llama", "Qwen3ForCausalLM": "qwen3", "Qwen3_5ForCausalLM": "qwen3_5"}
 """Architectures that the plugin has a model for, and what maps call their family."""
+KINDS = {"full_attention": "attention", "linear_attention": "linear_attention"}
+"""Kinds of layers that can be filled, and what maps call them."""
 
 
 def require_engine(version: str) -> None:
@@ -30,7 +32,7 @@ def require_engine(version: str) -> None:
 def not_served(architecture: str) -> ModelError:
     """The refusal of a model that the plugin has no class for."""
     return ModelError(
-        f"the model is a {architecture}, and RidgeFill serves {' and '.join(FAMILIES)} models; serve one of those, or "
+        f"the model is a {architecture}, and RidgeFill serves {', '.join(FAMILIES)} models; serve one of those, or "
         "unset RIDGEFILL_VLLM to serve without filling"
     )
 
@@ -76,8 +78,10 @@ def fingerprint(config: Mapping[str, Any], model: Path | None) -> dict[str, Any]
         raise not_served(names[0])
     layers, hidden, heads = (int(config[key]) for key in ("num_hidden_layers", "hidden_size", "num_attention_heads"))
     kinds = config.get("layer_types") or ["full_attention"] * layers
-    if odd := sorted(set(kinds) - {"full_attention"}):
-        raise MapError(f"the model has layers of kind {odd[0]}; filling in vLLM needs full attention in every layer")
+    if odd := sorted(set(kinds) - set(KINDS)):
+        raise MapError(
+            f"the model has layers of kind {odd[0]}; in vLLM RidgeFill fills layers of {' and '.join(KINDS)}"
+        )
     tokenizer = None if model is None else model / "tokenizer.json"
     known = {} if tokenizer is None or not tokenizer.is_file() else {"tokenizer_sha256": sha256_file(tokenizer)}
     return {
@@ -87,6 +91,7 @@ def fingerprint(config: Mapping[str, Any], model: Path | None) -> dict[str, Any]
         "heads": heads,
         "kv_heads": int(config.get("num_key_value_heads") or heads),
         "head_dim": int(config.get("head_dim") or hidden // heads),
-        "layer_types": ["attention"] * layers,
+        "layer_types": [KINDS[kind] for kind in kinds],
+        **{key: value for key, value in config.items() if key in GEOMETRY},
         **known,
     }

@@ -1,8 +1,11 @@
-"""The engine's models with a second way through them, for steps in which rows are filled: one class for each family."""
+"""The engine's models with a second way through them, for steps in which rows are filled: one class for each family.
+
+Those of hybrids are in ``hybrid``, as the engine's own module of them needs libraries that these do not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -24,20 +27,20 @@ from ridgefill.vllm_plugin.settings import settings_of_this_process, where
 class FilledStep:
     """A step with filled rows as the model needs it.
 
-    filled, exact: places of rows, int64. metadata: the engine's attention metadata for the exact rows alone, None when
-    there are none.
+    filled, exact: places of rows, int64. metadata: the engine's attention metadata for the exact rows alone, by the
+    name of each late layer that attends; empty when there are no exact rows.
     """
 
     filled: Tensor
     exact: Tensor
-    metadata: Any
+    metadata: Mapping[str, Any]
 
 
 class FilledModel:
     """Put in front of a stock model: only a step that is given with ``filled`` takes another way through its layers.
 
-    The stock model has ``model`` with ``embed_input_ids``, ``layers`` and ``norm``; a layer takes positions, hidden
-    states and residual, and gives the last two.
+    The stock model has ``model`` with ``embed_input_ids``, ``layers`` and ``norm``; a layer takes ``positions``,
+    ``hidden_states`` and ``residual``, and gives the last two.
     """
 
     model: Any
@@ -55,6 +58,14 @@ class FilledModel:
         self.late = late_layers(self.model.layers, load_maps(folder), self.settings, self.dtype)
         say_ready(self.settings, folder, self.name, self.late.split, len(self.model.layers), self.late.bytes)
         return loaded
+
+    def late_attention(self) -> dict[int, str]:
+        """The engine's names of the late layers that attend, by layer."""
+        return (
+            {}
+            if self.late is None
+            else {layer: self.model.layers[layer].self_attn.attn.layer_name for layer in self.late.projections}
+        )
 
     def forward(
         self,
@@ -74,7 +85,7 @@ class FilledModel:
         hidden = self.model.embed_input_ids(input_ids) if inputs_embeds is None else inputs_embeds
         residual = None
         for block in islice(self.model.layers, self.late.split):
-            hidden, residual = block(positions, hidden, residual)
+            hidden, residual = block(positions=positions, hidden_states=hidden, residual=residual)
         return self._late(self.late, positions, hidden, residual, filled)
 
     def _late(
@@ -89,22 +100,24 @@ class FilledModel:
         out = hidden.new_zeros(hidden.shape)
         state = hidden[step.filled] + residual[step.filled]
         hidden, residual = hidden[step.exact], residual[step.exact]
-        at, own = positions[step.filled], positions[step.exact]
-        context = get_forward_context()
-        late_names = [block.self_attn.attn.layer_name for block in islice(self.model.layers, late.split, None)]
-        slots = {name: context.slot_mapping[name] for name in late_names}
+        at, own = positions[..., step.filled], positions[..., step.exact]
+        context, names = get_forward_context(), self.late_attention()
+        slots = {name: context.slot_mapping[name] for name in names.values()}
         within = replace(
             context,
-            attn_metadata=dict.fromkeys(late_names, step.metadata),
+            attn_metadata=step.metadata,
             slot_mapping={name: slot[step.exact] for name, slot in slots.items()},
         )
-        for layer, name in enumerate(late_names, start=late.split):
+        for layer in range(late.split, len(self.model.layers)):
             block = self.model.layers[layer]
-            late.write(layer, block, state, at, slots[name][step.filled])
-            if step.metadata is not None:
+            if layer not in names:
+                hidden, residual = late.scan(layer, block, state, step.filled, step.exact, (hidden, residual))
+                continue
+            late.write(layer, block, state, at, slots[names[layer]][step.filled])
+            if len(step.exact):
                 with override_forward_context(within):
-                    hidden, residual = block(own, hidden, residual)
-        if step.metadata is not None:
+                    hidden, residual = block(positions=own, hidden_states=hidden, residual=residual)
+        if len(step.exact):
             out[step.exact] = self.model.norm(hidden, residual)[0]
         return out
 

@@ -67,17 +67,23 @@ class RidgeFillModelRunner(CPUModelRunner):
         filled, exact = torch.from_numpy(step.filled), torch.from_numpy(step.exact)
         return FilledStep(filled, exact, self._metadata(step, exact))
 
-    def _metadata(self, step: Step, exact: Tensor) -> Any:
-        """Attention metadata for the exact rows alone, None when there are none.
+    def _metadata(self, step: Step, exact: Tensor) -> dict[str, Any]:
+        """Attention metadata for the exact rows alone, by late layer that attends; empty when there are none.
 
         The kernel puts a request's queries at the end of its sequence, so each run of exact rows is a request to it
         whose sequence ends with the run, over the same blocks. Requests without any are left out.
         """
-        if not step.requests.size:
-            return None
-        context = get_forward_context()
-        group = self.attn_groups[0][0]
-        whole = context.attn_metadata[group.layer_names[0]]
+        late = set(self.model.late_attention().values()) if step.requests.size else set()
+        found: dict[str, Any] = {}
+        for group in (one for groups in self.attn_groups for one in groups):
+            if mine := late.intersection(group.layer_names):
+                found |= dict.fromkeys(mine, self._of_group(group, step, exact))
+        return found
+
+    def _of_group(self, group: Any, step: Step, exact: Tensor) -> Any:
+        """Of the layers that share one table of blocks."""
+        context, name = get_forward_context(), group.layer_names[0]
+        whole = context.attn_metadata[name]
         requests = torch.from_numpy(step.requests)
         begins = torch.from_numpy(np.concatenate([[0], np.cumsum(step.queries)]).astype(np.int32))
         lengths = torch.from_numpy(step.lengths).to(whole.seq_lens)
@@ -91,7 +97,7 @@ class RidgeFillModelRunner(CPUModelRunner):
                 max_query_len=int(step.queries.max()),
                 max_seq_len=int(lengths.max()),
                 block_table_tensor=whole.block_table[requests],
-                slot_mapping=context.slot_mapping[group.layer_names[0]][exact],
+                slot_mapping=context.slot_mapping[name][exact],
                 causal=True,
             )
         )

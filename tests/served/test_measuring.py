@@ -2,6 +2,8 @@
 
 import math
 import re
+from dataclasses import replace
+from time import perf_counter
 
 import pytest
 
@@ -163,3 +165,20 @@ def test_sizes_that_measure_something_else_are_refused(change, about):
     """By the setting that is wrong."""
     assert ServedSuite(**SUITE).wrong_size(TAIL, 400) is None
     assert re.search(about, ServedSuite(**SUITE | change).wrong_size(TAIL, 400))
+
+
+def test_a_pause_before_each_turn_lets_the_other_server_come_to_rest(fake, run):
+    """One that has just answered waits busily; without the setting nobody waits, and the file does not mention it."""
+    made, _ = run
+    short = made.suite.short.model_copy(update={"pause": 0.05})
+    paused = replace(made, suite=made.suite.model_copy(update={"short": short}))
+    seconds = []
+    for one in (made, paused):
+        (filling, _), (stock, _) = fake(), fake(default=False)
+        begin = perf_counter()
+        assert len(list(too_short(one, filling, stock))) == 4 * 3 + 2 * 2 + 2 * 2 + 2 * 2 * 7
+        seconds.append(perf_counter() - begin)
+    turns = 2 * (2 * 3 + 2 + 1 + 2)
+    assert seconds[1] - seconds[0] > 0.05 * turns - 0.2
+    assert "pause" not in made.suite.model_dump()["short"]
+    assert paused.suite.model_dump()["short"]["pause"] == 0.05

@@ -118,6 +118,14 @@ def prompt():
     return make
 
 
+def with_pictures():
+    """Environment in which the engine finds torchvision, or what stands in for it."""
+    if list(PYTHON.parents[1].glob("lib/*/site-packages/torchvision")):
+        return {}
+    before = os.environ.get("PYTHONPATH")
+    return {"PYTHONPATH": os.pathsep.join([str(Path(__file__).with_name("pictures")), *([before] if before else [])])}
+
+
 class Engine:
     """One running engine. ``act`` does something with it; ``log`` is all that it has written."""
 
@@ -170,20 +178,21 @@ class Engines:
         tail=TAIL,
         min_filled=LEAST,
         rows=(),
+        pictures=False,
         **arguments,
     ):
-        """A running engine. filled: whether the plugin is switched on."""
+        """A running engine. filled: whether the plugin is switched on. pictures: whether its model could see some."""
         model, maps = model or self.folders[0], maps or self.folders[1]
         said = {"maps": str(maps), "tail": tail, "min_filled": min_filled, "rows": list(rows)}
         settings = json.dumps(said) if filled else None
         asked = json.dumps({**COMMON, "model": str(model), "dtype": dtype, **arguments})
-        key = (settings, asked)
+        key = (settings, asked, pictures)
         engine = self.running.pop(key, None)
         if engine is None:
             log = self.temporary / f"{self.started}.log"
             self.started += 1
             words = [str(PYTHON), str(Path(__file__).with_name("driver.py")), asked]
-            engine = Engine(words, self.environment(settings), log)
+            engine = Engine(words, self.environment(settings) | (with_pictures() if pictures else {}), log)
         self.running[key] = engine
         while len(self.running) > self.most:
             self.running.pop(next(iter(self.running))).stop()

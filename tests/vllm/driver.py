@@ -80,12 +80,16 @@ def oracle(llm, prompt, new):
     """Exact, then filled from the exact run's own layer inputs."""
     model = model_of(llm)
     late = model.late
-    seen = {layer: [] for layer in late.projections}
+    seen = {layer: [] for layer in range(late.split, len(model.model.layers))}
 
     def keep(layer):
-        return lambda _, inputs: seen[layer].append(inputs[1] + inputs[2])
+        def hook(_, given, named):
+            _, hidden, residual = given or (None, named["hidden_states"], named["residual"])
+            seen[layer].append(hidden + residual)
 
-    hooks = [model.model.layers[layer].register_forward_pre_hook(keep(layer)) for layer in seen]
+        return hook
+
+    hooks = [model.model.layers[layer].register_forward_pre_hook(keep(layer), with_kwargs=True) for layer in seen]
     exact = generate(llm, [prompt], [0], new)
     for hook in hooks:
         hook.remove()

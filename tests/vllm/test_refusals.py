@@ -38,7 +38,7 @@ def test_another_architecture(engines, tmp_path):
     changed = config | {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}
     (tmp_path / "other" / "config.json").write_text(json.dumps(changed))
     found = engines.refused(str(engines.folders[1]), model=str(tmp_path / "other"))
-    assert "the model is a Qwen2ForCausalLM, and RidgeFill serves LlamaForCausalLM and Qwen3ForCausalLM models" in found
+    assert "the model is a Qwen2ForCausalLM, and RidgeFill serves LlamaForCausalLM, Qwen3ForCausalLM, " in found
 
 
 @pytest.mark.parametrize(
