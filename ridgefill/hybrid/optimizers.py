@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -44,14 +45,23 @@ class Optimizers:
             optimizer.zero_grad(set_to_none=True)
         return norm
 
-    def state(self) -> list[dict[str, Any]]:
-        """What ``restore`` needs to go on exactly here."""
-        return [optimizer.state_dict() for optimizer in self.both]
+    def tensors(self) -> dict[str, Tensor]:
+        """What ``restore`` needs to go on exactly here; ``0.12.exp_avg`` is that of weight 12 in the first one."""
+        return {
+            f"{number}.{weight}.{name}": value
+            for number, optimizer in enumerate(self.both)
+            for weight, state in optimizer.state_dict()["state"].items()
+            for name, value in state.items()
+        }
 
-    def restore(self, state: list[dict[str, Any]]) -> None:
-        """Go on from a ``state``."""
-        for optimizer, saved in zip(self.both, state, strict=True):
-            optimizer.load_state_dict(saved)
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on from ``tensors``. What else optimizers remember follows from the settings and the step."""
+        states: list[dict[int, dict[str, Tensor]]] = [{} for _ in self.both]
+        for key, value in tensors.items():
+            number, weight, name = key.split(".", 2)
+            states[int(number)].setdefault(int(weight), {})[name] = value
+        for optimizer, state in zip(self.both, states, strict=True):
+            optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
 def rate_factor(settings: Optimizer, step: int, steps: int) -> float:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional
 
@@ -20,6 +22,9 @@ from ridgefill.hybrid.network import untrained
 from ridgefill.hybrid.optimizers import Optimizers, rate_factor
 from ridgefill.hybrid.passes import Cut, hidden_states
 from ridgefill.hybrid.settings import Hybrid
+
+NETWORK, OPTIMIZERS = "network.", "optimizers."
+"""How names of a training checkpoint's tensors begin."""
 
 
 @dataclass(frozen=True)
@@ -105,15 +110,12 @@ def losses(network: Any, hidden: Tensor, batch: Batch) -> tuple[Tensor, Tensor, 
 
 def keep(resume: Path, hybrid: Hybrid, network: Any, optimizers: Optimizers, progress: Progress) -> None:
     """Write everything that a later run of the same settings needs to go on."""
-    saved = {
-        "settings": settings_text(hybrid),
-        "step": progress.step,
-        "seconds": progress.seconds,
-        "network": network.state_dict(),
-        "optimizers": optimizers.state(),
-    }
+    parts = {NETWORK: network.state_dict(), OPTIMIZERS: optimizers.tensors()}
+    # Copies, as tied weights are one tensor under two names, which the format does not hold.
+    tensors = {f"{part}{name}": value.clone() for part, named in parts.items() for name, value in named.items()}
+    metadata = {"settings": settings_text(hybrid), "step": str(progress.step), "seconds": repr(progress.seconds)}
     with replacing(resume) as temporary:
-        torch.save(saved, temporary)
+        save_file(tensors, temporary, metadata=metadata)
 
 
 def restore(resume: Path, hybrid: Hybrid, network: Any, optimizers: Optimizers) -> Progress:
@@ -121,17 +123,24 @@ def restore(resume: Path, hybrid: Hybrid, network: Any, optimizers: Optimizers) 
     if not resume.exists():
         return Progress(0, 0.0)
     try:
-        saved = torch.load(resume, weights_only=True)
-    except Exception as error:  # a truncated or foreign file raises many types
+        with safe_open(resume, framework="pt") as stored:
+            said = stored.metadata() or {}
+            settings, progress = said["settings"], Progress(int(said["step"]), float(said["seconds"]))
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - no mapping
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise ModelError(f"{resume} could not be read as a training checkpoint; delete it to train anew") from error
-    if saved["settings"] != settings_text(hybrid):
+    if settings != settings_text(hybrid):
         raise ModelError(
             f"{resume} belongs to other settings than those of {hybrid.name} now; delete it to train anew, or undo the "
             "change"
         )
-    network.load_state_dict(saved["network"])
-    optimizers.restore(saved["optimizers"])
-    return Progress(saved["step"], saved["seconds"])
+    network.load_state_dict(_part(tensors, NETWORK))
+    optimizers.restore(_part(tensors, OPTIMIZERS))
+    return progress
+
+
+def _part(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
+    return {name.removeprefix(part): value for name, value in tensors.items() if name.startswith(part)}
 
 
 def settings_text(hybrid: Hybrid) -> str:

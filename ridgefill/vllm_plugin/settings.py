@@ -18,6 +18,9 @@ ENGINE = "0.32"
 """The minor version of vLLM whose parts this plugin subclasses."""
 SplitLayer = Literal["exact", "mapped"]
 Rule = Literal["digits", "special"]
+MIN_FILLED = 512
+"""Fewer rows before the tail are not worth filling: of the bulks measured on the server (``smollm2_vllm``) the smallest
+with which every filled request was sooner than the exact one beside it."""
 _ON, _OFF = ("1", "true", "on", "yes"), ("0", "false", "off", "no")
 
 
@@ -33,7 +36,7 @@ class Settings:
 
     maps: str
     tail: int = 4096
-    min_filled: int = 256
+    min_filled: int = MIN_FILLED
     default: bool = True
     split_layer: SplitLayer = "exact"
     split: int | None = None

@@ -30,7 +30,7 @@ def one_thread():
 
 def trained(folder, hybrid=TOY, **options):
     seen = []
-    network, progress = train(hybrid, folder / "toy.pt", 3, seen.append, **options)
+    network, progress = train(hybrid, folder / "toy.safetensors", 3, seen.append, **options)
     return network.state_dict(), progress, seen
 
 
@@ -74,7 +74,7 @@ def test_a_training_checkpoint_of_other_settings_is_refused(tmp_path):
     trained(tmp_path, until=1)
     with pytest.raises(ModelError, match="other settings"):
         trained(tmp_path, hybrid=toy(seed=4))
-    (tmp_path / "toy.pt").write_bytes(b"nothing")
+    (tmp_path / "toy.safetensors").write_bytes(b"nothing")
     with pytest.raises(ModelError, match="could not be read"):
         trained(tmp_path)
 

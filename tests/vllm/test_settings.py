@@ -1,10 +1,15 @@
 """What ``RIDGEFILL_VLLM`` and a request may say."""
 
+from pathlib import Path
+
 import pytest
+from pyarrow.parquet import read_table
 
 from ridgefill.errors import ConfigError
 from ridgefill.vllm_plugin import register
 from ridgefill.vllm_plugin.settings import Settings, parse_settings, settings_from_environment, wanted
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_a_path_is_a_folder_of_maps_with_every_default():
@@ -75,3 +80,13 @@ def test_the_default_can_be_exact():
     settings = Settings("m", default=False)
     assert wanted(settings, {}) is False
     assert wanted(settings, {"ridgefill": 1}) is True
+
+
+def test_the_smallest_bulk_that_is_filled_is_the_one_that_was_measured():
+    """Of the published run: the first whose every filled request was sooner than the exact one of its pair."""
+    table = read_table(ROOT / "data/results/smollm2_vllm/served/requests.parquet")
+    sooner: dict[int, list[bool]] = {}
+    for row in table.to_pylist():
+        sooner.setdefault(row["filled_rows"], []).append(row["seconds"] < row["exact_seconds"])
+    assert len(sooner) > 2
+    assert min(bulk for bulk, each in sooner.items() if all(each)) == Settings("maps").min_filled

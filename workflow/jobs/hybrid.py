@@ -70,7 +70,7 @@ def work(arguments: argparse.Namespace) -> str:
     place = arguments.work or arguments.out.parent / ".training"
     with progress(hybrid.steps, hybrid.name, "steps") as bar:
         network, stands = train(
-            hybrid, place / f"{hybrid.name}.pt", arguments.every, Curve(bar, place / f"{hybrid.name}.log")
+            hybrid, place / f"{hybrid.name}.safetensors", arguments.every, Curve(bar, place / f"{hybrid.name}.log")
         )
     record = {
         "settings": hybrid.model_dump(mode="json"),
