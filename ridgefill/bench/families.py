@@ -17,9 +17,11 @@ from ridgefill.bench import (
     recomputing,
     rivals,
     searched,
+    short_requests,
     statistics,
 )
 from ridgefill.bench.row import Row
+from ridgefill.vllm_plugin.fitting import read_config
 
 
 @dataclass(frozen=True)
@@ -69,12 +71,24 @@ def _engines(places: Places, wish: Wish) -> Iterator[Row]:
     yield from rivals.measured(places.root, places.model, places.gguf, places.maps, wish.threads, wish.repeats)
 
 
+def _plugin(places: Places, wish: Wish) -> Iterator[Row]:
+    if not places.model.is_dir() or not places.maps.is_dir():
+        reason = "not measured: needs the model's folder and its maps; build the demo first"
+        yield Row(short_requests.NAME, short_requests.WHAT, nan, 1.0, nan, "less", limited=reason)
+        return
+    vocabulary = int(read_config(places.model)["vocab_size"])
+    request = rivals.Request(wish.threads, 1024, vocabulary)
+    engine = short_requests.engine(places.root, places.model, places.maps, request)
+    yield from short_requests.rows(engine, vocabulary, 20 * wish.repeats)
+
+
 FAMILIES: dict[str, Family] = {
     "ttft": _prefill("ttft"),
     "rows": _prefill("rows"),
     "off": _prefill("off"),
     "memory": _prefill("memory"),
     "engines": _engines,
+    "plugin": _plugin,
     "moments": lambda places, wish: moments.rows(moments.CaptureSettings(wish.repeats, model=places.model)),
     "fit": lambda places, wish: fitting.rows(fitting.FitSettings(wish.repeats)),
     "arms": lambda places, wish: arms_cost.rows(arms_cost.ArmsSettings(places.model, wish.repeats)),

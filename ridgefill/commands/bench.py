@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 MODEL = Path("models/smollm2-135m-instruct")
 MAPS = Path("results/smollm2_split19/maps/split19")
 NAMES = (
-    "ttft", "rows", "off", "memory", "engines", "moments", "fit", "arms", "bootstrap", "best", "demo", "query",
-    "recompute",
+    "ttft", "rows", "off", "memory", "engines", "plugin", "moments", "fit", "arms", "bootstrap", "best", "demo",
+    "query", "recompute",
 )  # fmt: skip
 """Families, as ``ridgefill.bench.families`` has them; written here too, as listing them must not load a model."""
 

@@ -11,6 +11,7 @@ import pytest
 from ridgefill.bench import engines
 from ridgefill.bench.engines import Engine, EngineError, serving
 from ridgefill.bench.rivals import EXACT, INSIDE, OURS, Request, llama, rows, vllm
+from ridgefill.bench.short_requests import rows as short_rows
 
 REQUEST = Request(threads=2, context=64, vocabulary=500)
 STANDIN = '''
@@ -262,3 +263,22 @@ def test_leaving_the_context_ends_the_process(engine, heard):
         os.kill(pid, 0)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_short_requests_are_asked_of_one_engine_both_ways_in_turn(engine, heard):
+    """Ours over stock, pair by pair, without the first five; who is first turns, and both get the same prompt."""
+    replies = [9.0, 1.0] * 5 + [2.0, 1.0, 4.0, 2.0, 2.0, 3.0]  # ours is second in every other pair
+    (row,) = short_rows(engine("plugin", replies), 500, 3)
+    assert (row.low, row.value, row.high) == (0.5, 1.5, 2.0)
+    assert not row.met
+    calls = [ids for _, ids in asked(heard)]
+    assert [ids[0] for ids in calls[:6]] == [1, 0, 0, 1, 1, 0]
+    assert all(one[1:] == other[1:] for one, other in zip(calls[::2], calls[1::2], strict=True))
+    assert len({tuple(ids[1:]) for ids in calls}) == 8
+
+
+def test_without_the_engine_short_requests_have_no_value_and_a_reason(engine):
+    """What it said."""
+    (row,) = short_rows(engine("plugin", ["crash"]), 500, 1)
+    assert isnan(row.value)
+    assert "plugin stopped with exit status 3 (out of memory)" in row.limited
