@@ -64,7 +64,7 @@ def unfilled_table(folder: Folder) -> Table | None:
         "interval over rounds. Among long prompts they wait less, and requests that share a step need not have "
         "the same tokens. Long: ratio of the medians, with the smallest and the largest ratio of a pair."
     )
-    return Table("unfilled", "Where nothing is filled, nothing is lost", caption, columns, rows)
+    return Table("unfilled", "Requests too short to fill, beside the stock server", caption, columns, rows)
 
 
 def _phase(folder: Folder, shorts: Any, longs: Any, phase: str, arm: str) -> tuple[Entry, ...]:

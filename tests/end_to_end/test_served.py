@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.xdist_group("vllm")]
 WIDTH, HEAD = 64, 32
 SERVED = {
     "lengths": [64, 96], "repeats": 5, "dtype": "float32", "chunk": 128, "min_filled": 16, "users": 2, "user_prompt": 8,
-    "new_tokens": 64, "runs": 1, "long": 80,
+    "new_tokens": 400, "runs": 1, "long": 80,
     "short": {"prompt": 12, "new_tokens": 4, "pairs": 3, "burst": 2, "rounds": 2},
 }  # fmt: skip
 SERVED_FILES = {"served/requests.parquet": 10, "served/runs.parquet": 2, "served/pairs.parquet": 48}
