@@ -84,8 +84,11 @@ def _settings(asked: Asked) -> tuple[Settings | None, Finding]:
         )
     least = found.tail + found.min_filled
     default = "filled" if found.default else "exact"
+    rows = f", {' and '.join(found.rows)} tokens exact before it" if found.rows else ""
     return found, Finding(
-        "setting", True, f"tail {found.tail}, prompts of {least} tokens or more, {default} unless a request says else"
+        "setting",
+        True,
+        f"tail {found.tail}{rows}, prompts of {least} tokens or more, {default} unless a request says else",
     )
 
 

@@ -54,6 +54,9 @@ def test_the_environments_setting_is_read(ask, folders):
     code, lines = ask("--model", model, RIDGEFILL_VLLM=json.dumps({"maps": str(maps), "tail": 100}))
     assert code == 0
     assert any("tail 100, prompts of 612 tokens or more" in line for line in lines)
+    said = json.dumps({"maps": str(maps), "tail": 100, "rows": ["special", "digits"]})
+    _, lines = ask("--model", model, RIDGEFILL_VLLM=said)
+    assert any("tail 100, special and digits tokens exact before it, prompts" in line for line in lines)
 
 
 def test_maps_of_another_model(ask, folders, tmp_path):
