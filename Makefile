@@ -12,13 +12,14 @@ export TOKENIZERS_PARALLELISM := false
 .DEFAULT_GOAL := help
 EXPERIMENT ?= smollm2_split19
 
-.PHONY: help setup demo reproduce reproduce-full browser test test-slow test-matrix lint format bench bench-ledger vllm vllm-setup test-vllm llama lengths clean
+.PHONY: help setup demo reproduce reproduce-full browser test test-slow test-fuzz test-matrix lint format bench bench-ledger vllm vllm-setup test-vllm llama lengths clean
 
 help:
 	@echo "make demo            a real 135M model end to end on two cores, in a quarter of an hour"
 	@echo "make reproduce       every published table, figure, number and verdict again, without a model, in a minute"
 	@echo "make reproduce-full EXPERIMENT=smollm2_split19   one of them from its model, compared sample by sample"
 	@echo "make test            every test; make test-slow: those that take minutes; make lint, make format"
+	@echo "make test-fuzz       the fuzzed readers, with 3,000 cases of each instead of a few"
 	@echo "make test-matrix     the gates under the oldest and newest Python and transformers; each environment is several GB"
 	@echo "make browser         a headless Chromium from Debian, for the tests of the report"
 	@echo "make bench           time to first token here; make vllm-setup, make llama: other engines; make bench-ledger"
@@ -55,6 +56,10 @@ test: $(READY)
 
 test-slow: $(READY)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup -m slow
+
+# Damaged and hostile files in far more ways than `make test` has time for.
+test-fuzz: $(READY)
+	@OMP_NUM_THREADS=1 RIDGEFILL_FUZZ=3000 $(BIN)/python -m pytest -n auto --dist loadgroup tests/fuzz
 
 # Both ends of the supported interpreters and transformers, each in an environment of its own: the gates alone.
 test-matrix: $(READY)
