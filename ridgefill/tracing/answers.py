@@ -26,6 +26,11 @@ SOURCES: Mapping[str, str] = {
     "[answer] AS wanted, CASE WHEN correct THEN 1.0 ELSE 0.0 END AS score, status FROM longbench_v2_samples",
     "agreement": "SELECT document AS item, arm, split, domain, prompt_tokens, status FROM agreement_documents",
     "nll": "SELECT document AS item, arm, split, domain, prompt_tokens, status FROM documents",
+    "served_ceiling": "SELECT length || '/' || lpad(repeat::VARCHAR, 5, '0') AS item, arm, split, "
+    "length AS prompt_tokens, seconds, exact_seconds FROM served_requests",
+    "served": "SELECT phase || '/' || lpad(number::VARCHAR, 5, '0') AS item, arm, split, max(length) AS prompt_tokens, "
+    "list(first_token_seconds ORDER BY place) AS seconds, list(decode_seconds ORDER BY place) AS decode_seconds "
+    "FROM served_pairs WHERE role = 'short' GROUP BY phase, number, arm, split",
 }
 """SQL by how a metric begins; items are named as the views of views.sql name them."""
 SCORED_AGAIN = ("ruler", "turn1", "turn2")
@@ -40,7 +45,8 @@ def with_answers(measures: Measures, basis: Basis, rows: Sequence[Row]) -> list[
     """``rows`` with what lies behind each item: of the arm, and its answer beside that of the baseline.
 
     A row gains ``prompt`` (SHA-256) or ``domain``, ``prompt_tokens``, ``status``, and for answers ``answer``,
-    ``wanted`` and ``baseline_answer``. One that the tables lack is left as it is.
+    ``wanted`` and ``baseline_answer``; where time is measured, ``prompt_tokens`` and ``seconds``. One that the tables
+    lack is left as it is.
     """
     source = source_of(basis.metric)
     if not source or basis.rows or not rows:

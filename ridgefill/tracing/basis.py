@@ -264,8 +264,9 @@ def _unfilled(rest: str, context: Context) -> Basis:
     if name == "long":
         words, where = f"first token of long prompts, {phase}: {arm_label(arm)}", {"phase": phase, "arm": arm}
         return Basis("unfilled_long.sql", where, "serving_first_token", "served/pairs.parquet", words, arm=arm)
-    metric, makes = ("served_first", "count") if name == "n" else (name, "mean")
-    return _measured("unfilled.sql", metric, arm, makes, phase=phase, metric=metric)
+    metric, more = ("served_first", ["n"]) if name == "n" else (name, [])
+    found = _measured("unfilled.sql", metric, arm, "mean", phase=phase, metric=metric)
+    return _named(replace(found, words=f"{found.words}, {phase.replace('_', ' ')}"), more, {"n": "count"})
 
 
 def _setup(rest: str, context: Context) -> Basis:
