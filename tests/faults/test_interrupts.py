@@ -41,6 +41,7 @@ def test_a_run_stopped_by_ctrl_c_at_every_stage_ends_like_one_that_never_was(
     """As a terminal does it: SIGINT to Snakemake and all it started, at a random moment of each stage.
 
     Each time every process ends, the folder is unlocked, no temporary file is left, and every attempt has its result.
+    A run that was over before the signal came has nothing to interrupt.
     """
     draw, checkout = random.Random(SEED), fresh.copy(tmp_path / "stopped")
     points = {module: draw.uniform(0, longest) for module, longest in STAGES.items()}
@@ -53,7 +54,8 @@ def test_a_run_stopped_by_ctrl_c_at_every_stage_ends_like_one_that_never_was(
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGINT)
             said, _ = process.communicate(timeout=120)
-            assert process.returncode != 0 or module == "workflow.jobs.verify", (module, said)
+            # A stage may be over, and the whole run with it, before a busy machine has noticed that it began.
+            assert process.returncode != 0 or (checkout.results / "verification.json").is_file(), (module, said)
             # On a busy machine a job may write its last words after Snakemake's, and leaving here kills what is left.
             until(f"{module} did not end", lambda: running(checkout.root) == [])
         assert open_starts(checkout) == [], (module, said)
