@@ -238,9 +238,8 @@ def _spending(rest: str, context: Context) -> Basis:
 
 def _fit(rest: str, context: Context) -> Basis:
     split, name = rest.split(".")
-    words = f"fitted maps at split {split}: {name.replace('_', ' ')}"
-    return Basis("fit.sql", {"split": int(split)}, f"fit_{name}", "fit/fit_layers.parquet", words, split=int(split),
-                 rows="fit")  # fmt: skip
+    return Basis("fit.sql", {"split": int(split)}, f"fit_{name}", "fit/fit_layers.parquet",
+                 f"fitted maps at split {split}: {name.replace('_', ' ')}", split=int(split), rows="fit")  # fmt: skip
 
 
 def _lam(rest: str, context: Context) -> Basis:
