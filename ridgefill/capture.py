@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from ridgefill.devices import unless_full
 from ridgefill.errors import ConfigError, TextError
 from ridgefill.models.base import Adapter
 from ridgefill.moments import Chunk, Moments, merge, stream_moments
 from ridgefill.passes import require_finite, run_exact
-
-_T = TypeVar("_T")
 
 Progress = Callable[[int], None]
 """Called with the number of tokens just finished."""
@@ -142,7 +139,7 @@ def _chunks(
         found = None
         while found is None:
             rows = min(at_once or len(piece), len(piece))
-            found = _unless_full(partial(_inputs, adapter, piece, min(splits), rows), last=rows == 1)
+            found = unless_full(partial(_inputs, adapter, piece, min(splits), rows), last=rows == 1)
             if found is None:
                 at_once = (rows + 1) // 2
                 halved(f"{rows} rows did not fit in memory together and were run {at_once} at a time")
@@ -152,19 +149,6 @@ def _chunks(
             states = None if adapter.width == adapter.hidden else {split: kept[split][0] for split in splits}
         yield inputs, states
         progress(len(piece))
-
-
-def _unless_full(make: Callable[[], _T], last: bool) -> _T | None:
-    """``make()``, or None where memory ran out, which is the error's own when this was the ``last`` thing to try."""
-    try:
-        return make()
-    except torch.OutOfMemoryError:
-        if last:
-            raise
-    # Outside the handler: the traceback would keep what the failed pass had allocated.
-    gc.collect()
-    torch.cuda.empty_cache()
-    return None
 
 
 def _inputs(adapter: Adapter, piece: Sequence[int], first: int, rows: int) -> Mapping[int, Tensor]:

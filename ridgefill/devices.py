@@ -1,4 +1,4 @@
-"""Where a model goes: the processor, or a GPU of this node that no other job of ours has.
+"""Where a model goes: the processor, or a GPU of this node that no other job of ours has; and when one is full.
 
 A scheduler gives each job its own GPUs and says so in ``CUDA_VISIBLE_DEVICES``. Where nobody does, as on one machine
 with several GPUs, jobs that start side by side would all take the first. So each takes a lease: a lock on a file of
@@ -8,6 +8,7 @@ the node, which the system frees when the process ends in any way.
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import re
 import socket
@@ -17,8 +18,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from ridgefill.errors import ConfigError
+
+One = TypeVar("One")
 
 LEASES = "RIDGEFILL_DEVICE_LEASES"
 """Environment variable: the folder of the node that holds the locks. By default one of the user's own."""
@@ -131,3 +135,21 @@ def _lock(path: Path) -> tuple[Path, int] | None:
         os.close(descriptor)
         raise ConfigError(f"cannot lock {path} ({error.strerror}); set {LEASES} to a local folder") from None
     return path, descriptor
+
+
+def unless_full(make: Callable[[], One], last: bool) -> One | None:
+    """``make()``, or None where a device's memory ran out; that is the error's own when this was the ``last`` try.
+
+    Raises torch's ``OutOfMemoryError`` then. Every other error goes through.
+    """
+    import torch
+
+    try:
+        return make()
+    except torch.OutOfMemoryError:
+        if last:
+            raise
+    # Outside the handler: the traceback would keep what the failed pass had allocated.
+    gc.collect()
+    torch.cuda.empty_cache()
+    return None

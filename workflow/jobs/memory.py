@@ -6,9 +6,9 @@ interruptions too, and the metadata of the run's files lists them under ``out_of
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -23,16 +23,11 @@ def halving(make: Callable[[Sequence[One]], Tables], units: Sequence[One], what:
     what: the units in words, such as ``prompts of niah-1024-0``. Raises torch's ``OutOfMemoryError`` when one unit
     alone does not fit. Every other error goes through.
     """
-    import torch
+    from ridgefill.devices import unless_full
 
-    try:
-        return make(units)
-    except torch.OutOfMemoryError:
-        if len(units) < 2:
-            raise
-    # Outside the handler: the traceback would keep what the failed pass had allocated.
-    gc.collect()
-    torch.cuda.empty_cache()
+    made = unless_full(partial(make, units), last=len(units) < 2)
+    if made is not None:
+        return made
     middle = (len(units) + 1) // 2
     said = f"{len(units)} {what} did not fit in memory together and were done as {middle} and {len(units) - middle}"
     sys.stderr.write(f"{said}\n")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,13 @@ PLACE = re.compile(r"<!-- found: (?P<asked>[^>]*?) -->\n.*?<!-- end -->", re.DOT
 
 def filled(page: str, root: Path) -> str:
     """The page with every marked place written anew. Raises ResultsError for an experiment or prediction not there."""
-    folders: dict[str, Study] = {}
+    study_of = cache(lambda name: Study(root / PUBLISHED / name))
 
     def written(place: re.Match[str]) -> str:
         lines = ["| Run | Predicted | Fell | Measured |", "|---|---|---|---|"]
         for asked in place["asked"].split(","):
             name, *ids = asked.split()
-            study = folders.setdefault(name, Study(root / PUBLISHED / name))
-            lines += [study.row(one) for one in ids]
+            lines += [study_of(name).row(one) for one in ids]
         return f"<!-- found: {place['asked']} -->\n" + "\n".join(lines) + "\n<!-- end -->"
 
     return PLACE.sub(written, page)
