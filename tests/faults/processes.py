@@ -9,16 +9,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
+T = TypeVar("T")
 LONGEST_WAIT = 300
 
 
-def until(said: str, happened: Callable[[], object]) -> None:
-    """Wait for something to happen, as long as a busy machine may need."""
+def until(said: str, happened: Callable[[], T]) -> T:
+    """Wait for something to happen, as long as a busy machine may need; returns what did."""
     end = time.monotonic() + LONGEST_WAIT
-    while not happened():
+    while not (what := happened()):
         assert time.monotonic() < end, said
         time.sleep(0.01)
+    return what
 
 
 def running(folder: Path, words: str = "") -> list[int]:

@@ -19,7 +19,7 @@ from ledger.lease import holder_of
 pytestmark = [pytest.mark.xdist_group("faults"), pytest.mark.slow]
 
 SEED = int(os.environ.get("RIDGEFILL_FAULT_SEED", "11"))
-STAGES = {"capture": 0.4, "fit": 1.0, "ruler": 3.0, "documents": 1.0, "report": 4.0}
+STAGES = {"capture": 0.4, "fit": 1.0, "ruler": 3.0, "documents": 1.0, "report": 2.0}
 """Stages that are stopped once each, and within how many seconds of their start."""
 VICTIMS = ("job", "job", "snakemake", "children", "everything")
 SAMPLES = "results/tiny/ruler/samples.parquet"
@@ -34,14 +34,14 @@ def at_work(checkout, stage):
 
 
 @pytest.fixture
-def points(record_property, tmp_path):
+def points(record_property):
     """Where the run will be stopped and who is killed: drawn from the seed, written down with what came of it."""
     draw = random.Random(SEED)
     victims = draw.sample(VICTIMS, len(VICTIMS))
-    found = [
-        {"stage": stage, "victim": victim, "after": draw.uniform(0, longest)}
+    found = {
+        stage: {"victim": victim, "after": draw.uniform(0, longest)}
         for (stage, longest), victim in zip(STAGES.items(), victims, strict=True)
-    ]
+    }
     yield found
     record_property("points", json.dumps(found))
     sys.stdout.write(f"seed {SEED}: {found}\n")
@@ -50,22 +50,25 @@ def points(record_property, tmp_path):
 def test_a_run_killed_at_random_points_ends_like_one_that_never_was(fresh, finished, points, refused, tidy, tmp_path):
     """Every stage is stopped once by kill -9 of its job, of Snakemake, of Snakemake's children or of everything.
 
-    The same command is typed each time, after `snakemake --unlock` where Snakemake was killed. At the end every file
-    that holds no seconds and names no entry has the bytes of the run that was left alone.
+    The same command is typed each time, after `snakemake --unlock` where Snakemake was killed. Stages are stopped as
+    they come: those that need nothing of each other are begun in any order. At the end every file that holds no seconds
+    and names no entry has the bytes of the run that was left alone.
     """
     checkout = fresh.copy(tmp_path / "killed")
-    command = checkout.command("results/tiny")
-    for point in points:
+    command, left = checkout.command("results/tiny"), dict(points)
+
+    def reached(process):
+        return next((stage for stage in left if at_work(checkout, stage)), process.poll() is not None and "the end")
+
+    while left:
         with started(checkout, command) as process:
-            until(
-                f"{point} was never reached",
-                lambda stage=point["stage"]: at_work(checkout, stage) or process.poll() is not None,
-            )
-            assert process.poll() is None, process.communicate()[0]
+            stage = until(f"none of {list(left)} was reached", lambda process=process: reached(process))
+            assert stage in left, process.communicate()[0]
+            point = left.pop(stage)
             time.sleep(point["after"])
-            point["killed"] = stopped_by(process, checkout.root, point["victim"], point["stage"])
+            point["killed"] = stopped_by(process, checkout.root, point["victim"], stage)
             if not point["killed"]:  # the job ended sooner: any other moment is as good
-                stopped_by(process, checkout.root, "everything", point["stage"])
+                stopped_by(process, checkout.root, "everything", stage)
             until("what was killed is still there", lambda: not running(checkout.root))
             assert process.wait() != 0
         point["open"] = open_starts(checkout)
