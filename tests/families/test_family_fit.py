@@ -2,6 +2,7 @@
 
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -69,6 +70,13 @@ def test_a_split_below_the_familys_lowest_is_refused(case, documents):
         fit_maps(one.model, documents, split=one.adapter.first_split - 1)
 
 
+@pytest.fixture
+def _no_collecting(monkeypatch):
+    """A process full of other tests' objects takes half a second to collect them, at every halving."""
+    monkeypatch.setattr("ridgefill.devices.gc", SimpleNamespace(collect=lambda: 0))
+
+
+@pytest.mark.usefixtures("_no_collecting")
 @pytest.mark.parametrize("most", [1, 9, 40])
 def test_a_capture_that_does_not_fit_in_memory_runs_fewer_rows_at_a_time(case, documents, monkeypatch, most):
     """Every family over its cache: the same rows, means and products, each halving said once and then kept to."""

@@ -4,6 +4,7 @@ import argparse
 import json
 from dataclasses import dataclass, replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,6 +14,12 @@ from workflow.jobs.common import run_job
 from workflow.jobs.memory import NOTES, halving, notes_of
 from workflow.jobs.shards import Item, Suite, fewer_arms, items_of
 from workflow.jobs.shards import _finished as finished
+
+
+@pytest.fixture(autouse=True)
+def _no_collecting(monkeypatch):
+    """A process full of other tests' objects takes half a second to collect them, at every halving."""
+    monkeypatch.setattr("ridgefill.devices.gc", SimpleNamespace(collect=lambda: 0))
 
 
 def full():

@@ -8,6 +8,7 @@ import pytest
 
 from ridgefill.measures import Measures
 from ridgefill.tables import render
+from ridgefill.tracing import rows as tracing_rows
 from ridgefill.tracing.answers import SOURCES, source_of, with_answers
 from ridgefill.tracing.basis import Context, basis_of
 from ridgefill.tracing.finding import find_cell, open_report, place_of
@@ -36,6 +37,20 @@ def made(spliced, tmp_path_factory):
         for folder in folders:
             render(folder)
     return folders
+
+
+@pytest.fixture(autouse=True)
+def _asked_once(monkeypatch):
+    """Many cells of a table come of one query; a trace shows one cell, so the library does not keep what it gave."""
+    ask, answers = tracing_rows.fetch, {}
+
+    def fetch_once(measures, sql, parameters):
+        key = (measures, sql, repr(parameters))
+        if key not in answers:
+            answers[key] = ask(measures, sql, parameters)
+        return answers[key]
+
+    monkeypatch.setattr(tracing_rows, "fetch", fetch_once)
 
 
 class Traced:

@@ -35,10 +35,12 @@ COMMON = {
 
 
 def pytest_collection_modifyitems(config, items):
-    """One process of a parallel run has all engines: each is started once."""
-    for item in items if config.pluginmanager.hasplugin("xdist") else ():
+    """Tests with an engine take minutes; one process of a parallel run has all engines, so each is started once."""
+    for item in items:
         if "engines" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("vllm"))
+            item.add_marker(pytest.mark.slow)
+            if config.pluginmanager.hasplugin("xdist"):
+                item.add_marker(pytest.mark.xdist_group("vllm"))
 
 
 def random_model(family, configuration):
