@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -191,7 +192,12 @@ class Measures:
         self.root = Path(results_dir)
         self.settings = load_settings(self.root) if settings is None else settings
         self.connection = connect(self.root) if connection is None else connection
-        self._sql = MEASURE_SQL.read_text(encoding="utf-8")
+
+    @cached_property
+    def _sql(self) -> str:
+        """The query of one statistic over all measurements, which are brought together here once for all of them."""
+        self.connection.execute("CREATE TEMP TABLE every_measure AS SELECT * FROM measure")
+        return MEASURE_SQL.read_text(encoding="utf-8").replace("FROM measure\n", "FROM every_measure\n")
 
     def query(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """Rows of a SELECT; ``$name`` in the SQL takes ``parameters['name']``."""
