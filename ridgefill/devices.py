@@ -70,47 +70,55 @@ def leases_folder() -> Path:
     return home / f"ridgefill-devices-{os.getuid()}"
 
 
-def take_device(
+def take_devices(
     wanted: str | None,
+    count: int = 1,
     *,
     gpus: Callable[[], Sequence[str]] = gpu_names,
     patience: float = PATIENCE,
     say: Callable[[str], object] = sys.stderr.write,
-) -> Device:
-    """The device of this process, leased until it ends.
+) -> tuple[Device, ...]:
+    """The devices of this process, leased until it ends.
 
-    wanted: None or ``cpu``; ``cuda``, any GPU that it sees; ``cuda:1``, that one; ``auto``, a GPU where there is one.
-    gpus: their names on the node. Waits ``patience`` seconds for one that is free. Raises ``ConfigError`` when there
-    is no GPU, none of that number, or none that became free.
+    wanted: None or ``cpu``; ``cuda``, any GPUs that it sees; ``cuda:1``, that one; ``auto``, GPUs where there is one.
+    count: how many GPUs, all of them or none: a job that held some while it waited for more could wait for ever. gpus:
+    their names on the node. Waits ``patience`` seconds for them. Raises ``ConfigError`` when there are not so many, no
+    GPU of that number, or too few that became free.
     """
     if wanted in (None, "cpu"):
-        return Device("cpu")
+        return (Device("cpu"),)
     names = list(gpus())
     if not names and wanted == "auto":
-        return Device("cpu")
+        return (Device("cpu"),)
     _, _, number = str(wanted).partition(":")
-    if not names or (number and int(number) >= len(names)):
+    if len(names) < count or (number and int(number) >= len(names)):
         seen = os.environ.get("CUDA_VISIBLE_DEVICES")
         limited = "" if seen is None else f" (CUDA_VISIBLE_DEVICES is {seen!r})"
+        asked = f"{wanted} {count} times" if count > 1 else wanted
         raise ConfigError(
-            f"the model's configuration asks for device {wanted}, and this process sees {len(names)} GPUs{limited}; "
-            "ask the scheduler for one, or set loading.device to auto or cpu"
+            f"the model's configuration asks for device {asked}, and this process sees {len(names)} GPUs{limited}; "
+            "ask the scheduler for them, or set loading.device to auto or cpu"
         )
     places = [int(number)] if number else list(range(len(names)))
     until, told = time.monotonic() + patience, False
     while True:
+        held: list[Device] = []
         for place in places:
             lease = _lock(leases_folder() / f"{re.sub(r'[^A-Za-z0-9.-]', '_', names[place])}.lock")
-            if lease is not None:
-                return Device(f"cuda:{place}", lease)
+            held += [] if lease is None else [Device(f"cuda:{place}", lease)]
+            if len(held) == count:
+                return tuple(held)
+        for one in held:
+            one.free()
         if time.monotonic() >= until:
+            listed = ", ".join(names[place] for place in places)
             raise ConfigError(
-                f"every GPU that may be taken ({', '.join(names[place] for place in places)}) is in use by another job "
-                f"on {socket.gethostname()} for {patience:.0f} seconds; run fewer jobs at once with --resources "
+                f"of the GPUs that may be taken ({listed}), {count} did not become free for {patience:.0f} seconds: "
+                f"they are in use by another job on {socket.gethostname()}; run fewer jobs at once with --resources "
                 f"gpu={len(names)}"
             )
         if not told:
-            say(f"waiting for a GPU: all {len(places)} are in use by other jobs\n")
+            say(f"waiting for {count} GPU(s): of {len(places)} too many are in use by other jobs\n")
             told = True
         time.sleep(_PAUSE)
 

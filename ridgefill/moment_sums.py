@@ -76,13 +76,16 @@ class MomentSums:
         """Bring the totals up to date with every chunk taken so far."""
         if not self._pending:
             return
-        counts = self.mean.new_tensor([count for count, _, _ in self._pending])
+        counts, earlier = (
+            torch.tensor(numbers, dtype=self.mean.dtype, device=self.mean.device)
+            for numbers in ([count for count, _, _ in self._pending], [self.rows])
+        )
         means, rests = torch.stack([one[1] for one in self._pending]), torch.stack([one[2] for one in self._pending])
         rows = self.rows + int(counts.sum())
         mean = self.mean + (counts @ (means - self.mean)) / rows
         # Each term is a weight and a vector whose products with itself are missing: where the chunks' means lie, what
         # their pivots were off by, and how far the mean of all earlier rows has moved.
-        weights = torch.cat([counts, -counts, counts.new_tensor([self.rows])])
+        weights = torch.cat([counts, -counts, earlier])
         vectors = torch.cat([means - mean, rests, (self.mean - mean)[None]])
         for total, part, (left, right) in zip(self.totals, self._parts, self.products, strict=True):
             total.addmm_((weights[:, None] * vectors[:, left]).T, vectors[:, right])

@@ -16,7 +16,7 @@ from torch import Tensor
 from ridgefill.corrections.scan import recurrent_layers
 from ridgefill.errors import ConfigError, NumericsError
 from ridgefill.models.base import LINEAR, Adapter
-from ridgefill.models.cache import RowCache, RowIndex
+from ridgefill.models.cache import RowCache, RowIndex, beside
 from ridgefill.passes import ExactPass
 
 Part = Literal["keys", "values", "states"]
@@ -56,7 +56,7 @@ class Splice:
         for mine, theirs in _stores(self.parts, cache, self.exact.cache):
             if theirs[layer] is None or mine[layer] is None:
                 continue
-            index = (..., rows, slice(None))
+            index = (..., beside(rows, mine[layer].device), slice(None))
             mine[layer][index] = theirs[layer][index]
 
     def true_input(self, adapter: Adapter, layer: int, positions: Tensor) -> Tensor:
@@ -93,7 +93,7 @@ def _written(cache: RowCache, layer: int, rows: Tensor) -> Tensor:
     values = cache.values[layer]
     if values is None:
         raise NumericsError(f"layer {layer} of the cache was spliced before any row was written to it")
-    return rows[~values[0, :, rows].isnan().any(dim=0).any(dim=-1)]
+    return rows[~values[0, :, rows.to(values.device)].isnan().any(dim=0).any(dim=-1).to(rows.device)]
 
 
 def _stores(parts: frozenset[Part], mine: RowCache, theirs: RowCache) -> list[tuple[list[Any], list[Any]]]:

@@ -83,3 +83,12 @@ def test_a_model_that_can_be_counted_is_stopped_by_its_registration_alone(folder
     """Qwen3 has both, so what is missing is the registration."""
     with pytest.raises(Refused, match="ledger register"):
         plan(folder).admit("results/qwen3_split13")
+
+
+def test_a_job_asks_for_as_many_gpus_as_its_models_layers_are_spread_over(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "workflow/config", tmp_path / "workflow/config")
+    made = Plan(tmp_path, {"ledger_branch": "local", "models": "models", "texts": "texts"})
+    assert made.gpus("smollm2_split19") == 1
+    with (tmp_path / "workflow/config/models/gemma3-270m.yaml").open("a", encoding="utf-8") as file:
+        file.write("loading:\n  device: cuda\n  gpus: 4\n")
+    assert made.gpus("gemma3_270m_arms") == 4

@@ -104,6 +104,11 @@ class Plan:
         experiment = self.experiment(name)
         return self._ask(lambda: load_model(experiment.model, self.root))
 
+    def gpus(self, name: str) -> int:
+        """GPUs of a job that runs an experiment's model: one, or as many as its layers are spread over."""
+        loading = self.model(name).loading
+        return (loading.gpus if loading else None) or 1
+
     @_once
     def model_folder(self, name: str) -> str:
         """The folder its jobs load the model from."""

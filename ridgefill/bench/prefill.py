@@ -182,8 +182,8 @@ def _off(subject: _Subject) -> Row:
 def _memory(subject: _Subject) -> Row:
     tokens = subject.settings.memory_length
     prompt, device = subject.prompts(tokens), subject.adapter.device
-    stock = peak_bytes(lambda: subject.stock(prompt(0)), device)
-    filled = peak_bytes(lambda: subject.filled(prompt(0)), device)
+    stock = peak_bytes(lambda: subject.stock(prompt(0)), [device])
+    filled = peak_bytes(lambda: subject.filled(prompt(0)), [device])
     weights = subject.maps.maps.weights
     maps = sum(weights[layer].numel() * weights[layer].element_size() for layer in weights)
     what = f"most bytes that tensors take in a filled prefill of {tokens} tokens, over exact's and the maps"

@@ -42,7 +42,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--chunk", type=int, default=2048, metavar="N", help="tokens run at once (default: 2048)")
     parser.add_argument("--threads", type=int, metavar="N", help="processor threads (default: torch's own choice)")
-    parser.add_argument("--device", default="cpu", help="where to run the model (default: cpu)")
+    parser.add_argument(
+        "--device", default="cpu", help="of the model: cpu (default), cuda, or cuda:0,cuda:1 to spread it"
+    )
     parser.add_argument(
         "--dtype", choices=["auto", "float32", "bfloat16"], default="auto", help="of the model (default: as stored)"
     )

@@ -35,7 +35,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--rounds", type=int, default=3, metavar="N", help="timings of each kind with --compare (default: 3)"
     )
     parser.add_argument("--threads", type=int, metavar="N", help="processor threads (default: torch's own choice)")
-    parser.add_argument("--device", default="cpu", help="where to run the model (default: cpu)")
+    parser.add_argument(
+        "--device", default="cpu", help="of the model: cpu (default), cuda, or cuda:0,cuda:1 to spread it"
+    )
     parser.add_argument(
         "--dtype", choices=["auto", "float32", "bfloat16"], default="auto", help="of the model (default: as stored)"
     )

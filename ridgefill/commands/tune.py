@@ -34,7 +34,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--tails", metavar="A,B,...", help="tails to try (default: 1/16, 1/8, 1/4 of the prompt)")
     parser.add_argument("--tokens", type=int, default=32768, metavar="N", help="tokens to fit on (default: 32768)")
     parser.add_argument("--threads", type=int, metavar="N", help="processor threads (default: torch's own choice)")
-    parser.add_argument("--device", default="cpu", help="where to run the model (default: cpu)")
+    parser.add_argument(
+        "--device", default="cpu", help="of the model: cpu (default), cuda, or cuda:0,cuda:1 to spread it"
+    )
     parser.add_argument(
         "--dtype", choices=["auto", "float32", "bfloat16"], default="auto", help="of the model (default: as stored)"
     )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast
 
 import torch
 from torch import Tensor
 
-from ridgefill.corrections.scan import advance, recurrent_layers, state_of
+from ridgefill.corrections.scan import recurrent_layers, state_of
 from ridgefill.corrections.state import state_shape
 from ridgefill.errors import ConfigError, NumericsError, TextError
 from ridgefill.models.base import Adapter
+from ridgefill.models.recurrent import Recurrent
 
 EVERY = 2048
 """Tokens from one measured state to the next (paper section 2.3)."""
@@ -83,5 +84,6 @@ def _differences(
                 state = x
             x = adapter.run_layer(layer, x, rows, exact)
         for layer in late:
-            advance(adapter, layer, maps.predict(layer, state), rows, filled)
-        yield torch.stack([(state_of(exact, at).double() - state_of(filled, at).double())[0] for at in late])
+            cast(Recurrent, adapter).advance(layer, maps.predict(layer, state), rows, filled)
+        differences = ((state_of(exact, at).double() - state_of(filled, at).double())[0] for at in late)
+        yield torch.stack([difference.to(adapter.device) for difference in differences])

@@ -12,7 +12,7 @@ from torch import Tensor
 from ridgefill.corrections.cost import rescale_macs
 from ridgefill.errors import ConfigError, NumericsError
 from ridgefill.models.base import LINEAR, Adapter
-from ridgefill.models.cache import RowCache, RowIndex
+from ridgefill.models.cache import RowCache, RowIndex, beside
 
 Part = Literal["key", "value"]
 ROWS = 512
@@ -87,7 +87,8 @@ def rescale_rows(cache: RowCache, layer: int, rows: RowIndex, scales: Mapping[Pa
         stored = cache.keys[layer] if part == "key" else cache.values[layer]
         if stored is None:
             raise NumericsError(f"layer {layer} of the cache was rescaled before any row was written to it")
-        stored[:, :, rows] = (stored[:, :, rows] * scale[None, :, None, None]).to(stored.dtype)
+        index, factor = beside(rows, stored.device), scale.to(stored.device)[None, :, None, None]
+        stored[:, :, index] = (stored[:, :, index] * factor).to(stored.dtype)
 
 
 def _norms(flat: Tensor, heads: int) -> Tensor:

@@ -59,7 +59,7 @@ class StateCorrection:
         """
         state = state_of(cache, layer)
         share = Share.empty(int(state.shape[1]), state.device) if before is None else before.share
-        share = share.after(scanned.decay, scanned.is_filled)
+        share = share.after(scanned.decay.to(state.device), scanned.is_filled.to(state.device))
         own = state.clone()
         state += (share.rho[:, None, None] * self.deltas[layer].to(state.device)).to(state.dtype)
         return Carried(share, own)

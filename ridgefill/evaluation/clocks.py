@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -37,19 +37,22 @@ def timed(work: Callable[[], _T], clock: Clock) -> tuple[_T, float]:
     return made, clock() - begin
 
 
-def peak_bytes(work: Callable[[], object], device: torch.device) -> int:
+def peak_bytes(work: Callable[[], object], devices: Sequence[torch.device]) -> int:
     """Most bytes that tensors made by ``work``, its result among them, took at once, beyond what was there before.
 
-    CUDA: as its allocator counts. CPU: from the profiler's record of torch's allocator, which sees every tensor and the
-    buffers inside its operations, but not what a matrix library keeps for itself. The peak of a process's resident
-    memory would add what earlier work freed and the C library kept, so it says little about a single request.
+    CUDA: as its allocator counts, the peaks of several devices added, though they need not fall together. CPU: from the
+    profiler's record of torch's allocator, which sees every tensor and the buffers inside its operations, but not what
+    a matrix library keeps for itself. The peak of a process's resident memory would add what earlier work freed and the
+    C library kept, so it says little about a single request.
     """
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-        torch.cuda.reset_peak_memory_stats(device)
-        before = torch.cuda.memory_allocated(device)
+    if devices[0].type == "cuda":
+        before = 0
+        for device in devices:
+            torch.cuda.synchronize(device)
+            torch.cuda.reset_peak_memory_stats(device)
+            before += int(torch.cuda.memory_allocated(device))
         work()
-        return int(torch.cuda.max_memory_allocated(device)) - before
+        return sum(int(torch.cuda.max_memory_allocated(device)) for device in devices) - before
     os.environ.setdefault("KINETO_LOG_LEVEL", _SILENT)
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         kept = work()

@@ -122,8 +122,8 @@ def measured_pair(setup: Setup, arm: Arm, context: Context) -> Peaks:
     """An untimed pair, by which both ways get warm; their memory is measured meanwhile."""
     adapter, ids = setup.loaded.adapter, torch.tensor([context.ids])
     return Peaks(
-        peak_bytes(lambda: stock_prefill(adapter, ids), adapter.device),
-        peak_bytes(lambda: filled_prefill(setup, arm, context, ids), adapter.device),
+        peak_bytes(lambda: stock_prefill(adapter, ids), adapter.devices),
+        peak_bytes(lambda: filled_prefill(setup, arm, context, ids), adapter.devices),
     )
 
 

@@ -66,9 +66,10 @@ def _check_model(model: Any) -> None:
     if model.training:
         raise ModelError("the model is in training mode, where dropout is random; call model.eval() first")
     devices = sorted({str(parameter.device) for parameter in model.parameters()})
-    if len(devices) != 1 or devices == ["meta"]:
+    if "meta" in devices:
         raise ModelError(
-            f"the model's weights are on {', '.join(devices)}; expected one device, so load it without offloading"
+            f"the model's weights are on {', '.join(devices)}; expected GPUs or the processor, so load it without "
+            "offloading"
         )
     for name, module in model.named_modules():
         # Quantised layers of other classes bring their own product; a plain one multiplies its weight as it is.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import torch
 from torch import Tensor
 
 from ridgefill.errors import ConfigError
-from ridgefill.models.cache import RowCache, RowIndex, RowView
+from ridgefill.models.cache import RowCache, RowIndex, RowView, beside
 from ridgefill.models.kva import KVA_FILE, KvaHeads
 from ridgefill.models.visible import VisibleKeys
 
@@ -38,6 +38,22 @@ class Rows:
     begin: Mapping[str, int]
     mask: Mapping[str, Tensor | None]
     ids: Tensor | None = None
+    _elsewhere: dict[torch.device, Rows] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def on(self, device: torch.device) -> Rows:
+        """The same rows with all their tensors on ``device``, copied there once however many layers ask."""
+        if self.positions.device == device:
+            return self
+        if device not in self._elsewhere:
+            self._elsewhere[device] = replace(
+                self,
+                positions=self.positions.to(device),
+                index=beside(self.index, device),
+                rotary={kind: (cos.to(device), sin.to(device)) for kind, (cos, sin) in self.rotary.items()},
+                mask={kind: None if mask is None else mask.to(device) for kind, mask in self.mask.items()},
+                ids=None if self.ids is None else self.ids.to(device),
+            )
+        return self._elsewhere[device]
 
     def blocks(self, count: int) -> Iterator[tuple[slice, Rows]]:
         """The same rows, at most ``count`` at a time, to be written and not to look: which of them, and the rows."""
@@ -60,7 +76,8 @@ class Adapter(ABC):
     windows: kind -> how many positions a row sees, itself included, for kinds that do not see them all.
     first_split: lowest split the architecture allows; split_reason: why, for the error message. position_axes: how
     often the stock model numbers a row, of text the same on each axis. groups: query heads that share a key-value head.
-    kva: trained heads that filled rows are written from instead of predicted block inputs (``filling``).
+    kva: trained heads that filled rows are written from instead of predicted block inputs (``filling``). device: where
+    rows, states and predictions are. spreads: whether layers may be on other devices than that (``SpreadAdapter``).
     """
 
     layers: int
@@ -73,6 +90,7 @@ class Adapter(ABC):
     position_axes: int = 1
     groups: int = 1
     kva: KvaHeads | None = None
+    spreads: bool = True
     device: torch.device
     dtype: torch.dtype
     fingerprint: dict[str, object]
@@ -173,6 +191,11 @@ class Adapter(ABC):
         parts = x.split([int(rows.positions.numel()) for rows in exact], dim=1)
         return torch.cat([self.run_layer(layer, part, rows, cache) for part, rows in zip(parts, exact, strict=True)], 1)
 
+    @property
+    def devices(self) -> tuple[torch.device, ...]:
+        """Every device that has a part of the model, ``device`` first."""
+        return (self.device,)
+
     def require_split(self, split: int) -> None:
         """Raise ``ConfigError`` unless layers from ``split`` on may be filled."""
         if not self.first_split <= split < self.layers:
@@ -218,7 +241,8 @@ class Adapter(ABC):
         """The rows' mask over the keys ``begin .. stop``; what lies before the first row all see, if no window ends."""
         first = int(positions[0])
         before = first - begin if window is None or stop - begin <= window else 0
-        return VisibleKeys.of(causal_mask(positions, begin, stop, window), before, contiguous, self.groups)
+        mask = causal_mask(positions, begin, stop, window)
+        return VisibleKeys.of(mask, before, contiguous, self.groups) if mask.device.type == "cpu" else mask
 
     def _plain(self, kind: str, from_start: bool, count: int) -> bool:
         """Whether rows need no written mask: all that came before is visible, or they see only themselves."""

@@ -16,6 +16,11 @@ RowIndex = slice | Tensor
 """Positions to write: a slice for a contiguous run, else int64 ``[R]``."""
 
 
+def beside(rows: RowIndex, device: torch.device) -> RowIndex:
+    """The same positions where they can index a tensor on ``device``."""
+    return rows if isinstance(rows, slice) else rows.to(device)
+
+
 STATES = 3
 """States a recurrent layer may keep beside its recurrent one: convolution windows, recent token ids."""
 
@@ -201,15 +206,20 @@ def _copied(like: LinearAttentionLayer, take: Callable[[str, int], Tensor]) -> L
 def select(cache: RowCache, entries: Tensor) -> RowCache:
     """The batch entries ``entries`` (int64) of ``cache``, copied."""
     kept = RowCache(len(cache.keys), cache.capacity)
-    kept.keys = [None if key is None else key[entries] for key in cache.keys]
-    kept.values = [None if value is None else value[entries] for value in cache.values]
-    kept.indexed = [None if raw is None else raw[entries] for raw in cache.indexed]
+    kept.keys = [None if key is None else _chosen(key, entries) for key in cache.keys]
+    kept.values = [None if value is None else _chosen(value, entries) for value in cache.values]
+    kept.indexed = [None if raw is None else _chosen(raw, entries) for raw in cache.indexed]
     kept.states = [state and _copied(state, _entries_of(state, entries)) for state in cache.states]
     return kept
 
 
 def _entries_of(state: LinearAttentionLayer, entries: Tensor) -> Callable[[str, int], Tensor]:
-    return lambda name, number: getattr(state, name)[number][entries]
+    return lambda name, number: _chosen(getattr(state, name)[number], entries)
+
+
+def _chosen(tensor: Tensor, entries: Tensor) -> Tensor:
+    """Those entries of a layer's tensor, wherever the layer is."""
+    return tensor[entries.to(tensor.device)]
 
 
 def decode_mask(

@@ -46,6 +46,7 @@ REFUSED = {
 class LlamaSwiftKVAdapter(LlamaAdapter):
     """Wraps a ``LlamaSwiftKVForCausalLM``. exact_rows: what exact rows compute in late layers, see the module."""
 
+    spreads = False
     family = "llama_swiftkv"
 
     def __init__(self, model: Any, exact_rows: Literal["swiftkv", "original"] = "swiftkv") -> None:

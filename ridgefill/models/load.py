@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import dispatch_model
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 from transformers.utils import logging as transformers_logging
 
-from ridgefill.devices import take_device
+from ridgefill.devices import take_devices
 from ridgefill.errors import ModelError, RidgeFillError
 from ridgefill.files import replacing, sha256_file, write_text
 from ridgefill.loading import Loading
 from ridgefill.models.base import Adapter
 from ridgefill.models.claims import require_gguf_held, require_held
 from ridgefill.models.source import RECORD
+from ridgefill.models.spread import spread_over
 from ridgefill.models.swiftkv import MODEL_TYPE, load_swiftkv, register
-from ridgefill.models.wrap import ADAPTERS, adapter_for
+from ridgefill.models.wrap import ADAPTERS, adapter_for, adapter_of
 from ridgefill.settings import ModelConfig
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -91,15 +93,15 @@ def load_model_folder(folder: Path, model: ModelConfig, dtype: str) -> Loaded:
     _quiet()
     register()
     loading = model.loading or Loading()
-    device = take_device(loading.device)
+    devices = take_devices(loading.device, loading.gpus or 1)
     _choose_kernel(loading.attention)
     with _readable(f"{folder} could not be loaded as {model.name}", _repair(folder)):
         config = AutoConfig.from_pretrained(folder).get_text_config()
         _check_geometry(config, model, folder)
         tokenizer = AutoTokenizer.from_pretrained(folder)
-        network = _network(str(folder), DTYPES[dtype]).to(device.name)
+        network = place(_network(str(folder), DTYPES[dtype]), [device.name for device in devices])
     _require_tokens(str(folder), tokenizer, config)
-    return Loaded(ADAPTERS[model.family](network), tokenizer, sha256_file(folder / "tokenizer.json"), network)
+    return Loaded(adapter_of(model.family, network), tokenizer, sha256_file(folder / "tokenizer.json"), network)
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
@@ -114,8 +116,9 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 def load_any(source: str, dtype: str = "auto", device: str = "cpu") -> Loaded:
     """Load a model of any supported family from a folder or a hub repository, with no configuration of ours.
 
-    dtype: ``float32``, ``bfloat16``, or ``auto``, the type it is stored in. Raises ``ModelError`` when it cannot be
-    loaded, lacks tensors, or is of a family that has no adapter.
+    dtype: ``float32``, ``bfloat16``, or ``auto``, the type it is stored in. device: as torch names it, or several with
+    commas, over which the layers are spread. Raises ``ModelError`` when it cannot be loaded, lacks tensors, or is of a
+    family that has no adapter.
     """
     _quiet()
     register()
@@ -124,10 +127,17 @@ def load_any(source: str, dtype: str = "auto", device: str = "cpu") -> Loaded:
     what = "give a folder with config.json, weights and tokenizer, or the name of a hub repository that can be reached"
     with _readable(f"{source} could not be loaded as a model", what):
         tokenizer = AutoTokenizer.from_pretrained(source)
-        network = _network(source, DTYPES.get(dtype, dtype)).to(device)
+        network = place(_network(source, DTYPES.get(dtype, dtype)), device.split(","))
     _require_tokens(source, tokenizer, network.config.get_text_config())
     file = cached_file(source, "tokenizer.json", _raise_exceptions_for_missing_entries=False)
     return Loaded(adapter_for(network), tokenizer, sha256_file(file) if file else None, network)
+
+
+def place(network: Any, devices: Sequence[str]) -> Any:
+    """The model on one device, or its layers in runs over several; its own ``forward`` works as before, by hooks."""
+    if len(devices) == 1:
+        return network.to(devices[0])
+    return dispatch_model(network, spread_over(network, devices), main_device=devices[0])
 
 
 @contextmanager

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -68,6 +69,18 @@ class DeltaRule:
         return projected
 
 
+class Recurrent(Protocol):
+    """What adapters of models with recurrent layers have besides, for corrections of a state; see ``HybridAdapter``."""
+
+    def run_noting(
+        self, layer: int, x: Tensor, exact: Sequence[Rows], predicted: Tensor, filled: Rows, cache: RowCache
+    ) -> tuple[Tensor, Tensor]:
+        """Next inputs of the exact rows, and the log gates of all rows."""
+
+    def advance(self, layer: int, block_input: Tensor, rows: Rows, cache: RowCache) -> None:
+        """Feed a layer's states."""
+
+
 class HybridAdapter(AttentionAdapter):
     """Wraps a stock model whose attention layers are gated and normed, and whose others are Gated DeltaNets.
 
@@ -119,6 +132,34 @@ class HybridAdapter(AttentionAdapter):
         block = self.decoder.layers[layer].linear_attn
         mixed = self.rule.mix(block, self.normed(layer, fed), places, view(cache, filled, LINEAR))
         return self.finish(layer, opened, mixed)
+
+    def run_noting(
+        self, layer: int, x: Tensor, exact: Sequence[Rows], predicted: Tensor, filled: Rows, cache: RowCache
+    ) -> tuple[Tensor, Tensor]:
+        """``run_late`` of a recurrent layer, also without any exact row, and the log gates that its scan computed.
+
+        Next inputs of the exact rows, and the gates of all rows in order of position, fp32 ``[B, R, value_heads]``.
+        """
+        noted: list[Tensor] = []
+
+        def scan(*args: Any, g: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
+            noted.append(g)
+            return self.rule.scan(*args, g=g, **options)
+
+        noting = copy.copy(self)
+        noting.rule = replace(self.rule, scan=scan)
+        if exact:
+            x = noting.run_late(layer, x, exact, predicted, filled, cache)
+        else:
+            noting.advance(layer, predicted, filled, cache)
+        return x, noted[0]
+
+    def advance(self, layer: int, block_input: Tensor, rows: Rows, cache: RowCache) -> None:
+        """Feed block inputs ``[B, R, hidden]`` to a recurrent layer's states, in order, for no output."""
+        block = self.decoder.layers[layer].linear_attn
+        # The rule gives the output of at least one row; the last one's is the price of not taking the rule apart.
+        last = torch.tensor([block_input.shape[1] - 1], device=block_input.device)
+        self.rule.mix(block, self.normed(layer, block_input), last, view(cache, rows, LINEAR))
 
     def opened(self, layer: int, x: Tensor) -> tuple[Tensor, Any]:
         """Block inputs of true layer inputs ``x``, and what ``finish`` needs, so that nothing is made twice."""

@@ -14,6 +14,7 @@ from ridgefill.models.qwen3 import Qwen3Adapter
 from ridgefill.models.qwen3_5 import Qwen35Adapter
 from ridgefill.models.qwen3_next import Qwen3NextAdapter
 from ridgefill.models.qwen4_exp import Qwen4ExpAdapter
+from ridgefill.models.spread import SpreadAdapter, layer_devices
 
 ADAPTERS: dict[str, Callable[[Any], Adapter]] = {
     "llama": LlamaAdapter,
@@ -40,6 +41,16 @@ MODEL_TYPES = {
 """transformers' ``config.model_type`` -> family."""
 
 
+def adapter_of(family: str, model: Any) -> Adapter:
+    """The family's adapter of a model, which may have its layers on several devices.
+
+    Raises ``ModelError`` for a layer in two places, or a family whose layers have to be on one device.
+    """
+    adapter = ADAPTERS[family](model)
+    places = layer_devices(model)
+    return adapter if set(places) == {adapter.device} else SpreadAdapter(adapter, places)
+
+
 def adapter_for(model: Any) -> Adapter:
     """The adapter of a causal language model. ModelError names the supported architectures for any other."""
     kind = str(getattr(getattr(model, "config", None), "model_type", type(model).__name__))
@@ -48,4 +59,4 @@ def adapter_for(model: Any) -> Adapter:
             f"found a model of type {kind!r}, expected one of {', '.join(sorted(MODEL_TYPES))}; to add a family, write "
             "an Adapter for it (docs/add-a-model.md)"
         )
-    return ADAPTERS[MODEL_TYPES[kind]](model)
+    return adapter_of(MODEL_TYPES[kind], model)

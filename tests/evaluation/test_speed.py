@@ -220,7 +220,7 @@ def test_peak_memory_is_the_most_that_was_there_at_once():
         del first
         return second, torch.ones(500_000)
 
-    assert 8_000_000 <= peak_bytes(work, torch.device("cpu")) < 8_001_000
+    assert 8_000_000 <= peak_bytes(work, [torch.device("cpu")]) < 8_001_000
 
 
 def test_peak_memory_on_cuda_counts_from_what_was_there_before(monkeypatch):
@@ -229,7 +229,7 @@ def test_peak_memory_on_cuda_counts_from_what_was_there_before(monkeypatch):
     for name, value in (("synchronize", None), ("reset_peak_memory_stats", None), ("memory_allocated", 100)):
         monkeypatch.setattr(torch.cuda, name, lambda device, name=name, value=value: done.append(name) or value)
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: done.append("most") or 350)
-    assert clocks.peak_bytes(lambda: done.append("work"), torch.device("cuda")) == 250
+    assert clocks.peak_bytes(lambda: done.append("work"), [torch.device("cuda")]) == 250
     assert done.index("reset_peak_memory_stats") < done.index("work") < done.index("most")
 
 

@@ -65,7 +65,7 @@ def test_the_other_rotary_table_fails_the_oracle_gate(case, oracle_error, monkey
     def spoil(adapter):
         # Only while filled rows are written: exact rows keep the stock tables.
         def written(layer, x, rows, cache):
-            other = type(rows)(**{**vars(rows), "rotary": swapped(adapter, rows.positions)})
+            other = replace(rows, rotary=swapped(adapter, rows.positions))
             write(adapter, layer, x, other, cache)
 
         monkeypatch.setattr(adapter, "write_filled", written)

@@ -74,7 +74,7 @@ MODELS = {
     "training": (lambda model: model.train(), "in training mode, where dropout is random; call model.eval"),
     "eager": (as_eager, "the model uses eager attention; expected sdpa"),
     "float8": (as_float8, "layers.4.self_attn.k_proj has weights of type torch.float8_e4m3fn"),
-    "spread": (as_split, "weights are on cpu, meta; expected one device"),
+    "spread": (as_split, "weights are on cpu, meta; expected GPUs or the processor"),
 }
 
 

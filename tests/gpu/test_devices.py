@@ -9,14 +9,15 @@ import threading
 import pytest
 
 from ridgefill import devices
-from ridgefill.devices import LEASES, leases_folder, take_device
+from ridgefill.devices import LEASES, leases_folder, take_devices
 from ridgefill.errors import ConfigError
 
 TWO = ["GPU-aaaa", "GPU-bbbb"]
 CHILD = """
 import sys, time
-from ridgefill.devices import take_device
-print(take_device("cuda", gpus=lambda: ["GPU-aaaa", "GPU-bbbb"], patience=0.0).name, flush=True)
+from ridgefill.devices import take_devices
+(taken,) = take_devices("cuda", gpus=lambda: ["GPU-aaaa", "GPU-bbbb"], patience=0.0)
+print(taken.name, flush=True)
 time.sleep(60)
 """
 
@@ -29,7 +30,12 @@ def folder(tmp_path, monkeypatch):
 
 
 def take(wanted="cuda", names=TWO, patience=0.0):
-    return take_device(wanted, gpus=lambda: names, patience=patience, say=lambda text: None)
+    (one,) = take_devices(wanted, gpus=lambda: names, patience=patience, say=lambda text: None)
+    return one
+
+
+def take_two(names, patience=0.0):
+    return take_devices("cuda", 2, gpus=lambda: names, patience=patience, say=lambda text: None)
 
 
 @pytest.mark.parametrize("wanted", [None, "cpu"])
@@ -58,6 +64,25 @@ def test_a_numbered_gpu_is_that_one_or_none():
         take("cuda:2")
 
 
+def test_several_gpus_are_taken_together_or_not_at_all():
+    """A job that held one while it waited for another could wait for one that waits for it."""
+    three = [*TWO, "GPU-cccc"]
+    first = take(names=three)
+    assert [one.name for one in take_two(three)] == ["cuda:1", "cuda:2"]
+    with pytest.raises(ConfigError, match="in use by another job"):
+        take_two(three)
+    first.free()
+    with pytest.raises(ConfigError, match="2 did not become free") as refusal:
+        take_two(three)
+    assert "\n" not in str(refusal.value)
+    assert take(names=three).name == "cuda:0"
+
+
+def test_more_gpus_than_there_are_is_refused_at_once():
+    with pytest.raises(ConfigError, match="cuda 2 times, and this process sees 1 GPUs"):
+        take_two(["GPU-aaaa"], patience=60.0)
+
+
 def test_auto_is_a_gpu_where_there_is_one():
     assert take("auto", []).name == "cpu"
     assert take("auto").name == "cuda:0"
@@ -80,7 +105,7 @@ def test_one_gpu_under_two_numbers_is_still_one():
 def test_a_waiting_job_gets_the_gpu_that_becomes_free():
     held, said, got = take(names=["GPU-aaaa"]), [], []
     waiting = threading.Thread(
-        target=lambda: got.append(take_device("cuda", gpus=lambda: ["GPU-aaaa"], patience=60.0, say=said.append))
+        target=lambda: got.extend(take_devices("cuda", gpus=lambda: ["GPU-aaaa"], patience=60.0, say=said.append))
     )
     waiting.start()
     while not said:

@@ -24,7 +24,7 @@ rule ruler:
         "../envs/ridgefill.yaml"
     threads: 2
     resources:
-        gpu=1,
+        gpu=asked(lambda wildcards: PLAN.gpus(wildcards.experiment)),
         mem_mb=6000,
         runtime=480,
     params:
@@ -79,7 +79,7 @@ rule documents:
         "../envs/ridgefill.yaml"
     threads: 2
     resources:
-        gpu=1,
+        gpu=asked(lambda wildcards: PLAN.gpus(wildcards.experiment)),
         mem_mb=6000,
         runtime=480,
     params:

@@ -19,7 +19,7 @@ rule capture:
         "../envs/ridgefill.yaml"
     threads: 2
     resources:
-        gpu=1,
+        gpu=asked(lambda wildcards: PLAN.gpus(wildcards.experiment)),
         mem_mb=4000,
         runtime=240,
     params:

@@ -18,7 +18,7 @@ rule corrections:
         "../envs/ridgefill.yaml"
     threads: 2
     resources:
-        gpu=1,
+        gpu=asked(lambda wildcards: PLAN.gpus(wildcards.experiment)),
         mem_mb=4000,
         runtime=240,
     params:

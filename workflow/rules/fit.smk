@@ -21,7 +21,7 @@ rule fit:
         "../envs/ridgefill.yaml"
     threads: 2
     resources:
-        gpu=1,
+        gpu=asked(lambda wildcards: PLAN.gpus(wildcards.experiment)),
         mem_mb=6000,
         runtime=120,
     params:

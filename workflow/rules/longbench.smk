@@ -25,7 +25,7 @@ rule longbench_v1:
         "../envs/ridgefill.yaml"
     threads: 2
     resources:
-        gpu=1,
+        gpu=asked(lambda wildcards: PLAN.gpus(wildcards.experiment)),
         mem_mb=6000,
         runtime=480,
     params:
@@ -79,7 +79,7 @@ rule longbench_v2:
         "../envs/ridgefill.yaml"
     threads: 2
     resources:
-        gpu=1,
+        gpu=asked(lambda wildcards: PLAN.gpus(wildcards.experiment)),
         mem_mb=6000,
         runtime=960,
     params:

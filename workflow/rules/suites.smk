@@ -24,7 +24,7 @@ rule agreement:
         "../envs/ridgefill.yaml"
     threads: 2
     resources:
-        gpu=1,
+        gpu=asked(lambda wildcards: PLAN.gpus(wildcards.experiment)),
         mem_mb=6000,
         runtime=480,
     params:
@@ -73,7 +73,7 @@ rule turns:
         "../envs/ridgefill.yaml"
     threads: 2
     resources:
-        gpu=1,
+        gpu=asked(lambda wildcards: PLAN.gpus(wildcards.experiment)),
         mem_mb=6000,
         runtime=480,
     params:

@@ -22,7 +22,7 @@ rule speed:
         "../envs/ridgefill.yaml"
     threads: lambda wildcards: workflow.cores or TIMED_THREADS
     resources:
-        gpu=1,
+        gpu=asked(lambda wildcards: PLAN.gpus(wildcards.experiment)),
         mem_mb=6000,
         runtime=240,
     params:
@@ -65,7 +65,7 @@ rule serving:
         "../envs/ridgefill.yaml"
     threads: lambda wildcards: workflow.cores or TIMED_THREADS
     resources:
-        gpu=1,
+        gpu=asked(lambda wildcards: PLAN.gpus(wildcards.experiment)),
         mem_mb=6000,
         runtime=240,
     params:
