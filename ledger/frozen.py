@@ -58,7 +58,10 @@ def frozen(root: Path, registration: Registration) -> Iterator[Frozen]:
             raise WriteFailed(f"cannot copy the pinned files to {folder} ({failure.strerror})") from None
         yield Frozen(root, folder, tuple(contents))
     finally:
-        _remove(folder)
+        try:
+            _remove(folder)
+        finally:  # again, as Ctrl-C may have come in the middle of it
+            _remove(folder)
 
 
 def _contents(root: Path, registration: Registration) -> dict[str, tuple[bytes, int]]:

@@ -21,6 +21,31 @@ def replacing(path: Path) -> Iterator[Path]:
     process left of an earlier try is removed first.
     """
     path = Path(path)
+    try:
+        with _beside(path) as temporary:
+            yield temporary
+            for written in sorted(temporary.rglob("*")) if temporary.is_dir() else ():
+                _sync(written)
+            _sync(temporary)
+            os.replace(temporary, path)
+            _sync(path.parent)
+    except OSError as error:
+        raise ResultsError(
+            f"{path} could not be written ({error.strerror or error}); free space or fix permissions, then run again"
+        ) from error
+
+
+@contextmanager
+def scratch_folder(path: Path) -> Iterator[Path]:
+    """Yield an empty folder beside ``path`` that is gone after the block, as are those that killed processes left."""
+    with _beside(path) as temporary:
+        temporary.mkdir()
+        yield temporary
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """A name beside ``path`` that is no other process's; what is there in the end is removed."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -28,17 +53,11 @@ def replacing(path: Path) -> Iterator[Path]:
             if not _at_work(left.suffixes[-2][1:]):
                 _remove(left)
         yield temporary
-        for written in sorted(temporary.rglob("*")) if temporary.is_dir() else ():
-            _sync(written)
-        _sync(temporary)
-        os.replace(temporary, path)
-        _sync(path.parent)
-    except OSError as error:
-        raise ResultsError(
-            f"{path} could not be written ({error.strerror or error}); free space or fix permissions, then run again"
-        ) from error
     finally:
-        _remove(temporary)
+        try:
+            _remove(temporary)
+        finally:  # again, as Ctrl-C may have come in the middle of it
+            _remove(temporary)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -15,7 +15,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -24,7 +23,7 @@ from typing import NamedTuple
 
 from ridgefill.archive import is_inside, read_members
 from ridgefill.errors import RidgeFillError, TextError
-from ridgefill.files import sha256_file
+from ridgefill.files import scratch_folder, sha256_file
 from ridgefill.hybrid.texts import generate
 
 SOURCES = Path("data/texts/sources.json")
@@ -124,11 +123,10 @@ def fetch(source: Source, cache_dir: Path, archive: Path | None = None) -> Path:
     target = cache_dir / source.folder
     if _is_complete(source, target):
         return target
-    cache_dir.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache_dir, prefix=".fetch-", suffix=".tmp") as scratch:
-        found = archive or _archive(source, Path(scratch))
+    with scratch_folder(cache_dir / f".fetch-{source.folder}") as folder:
+        found = archive or _archive(source, folder)
         _check_hash(source, found)
-        staged = Path(scratch) / "staged"
+        staged = folder / "staged"
         _unpack(source, found, staged)
         _publish(source, staged, target)
     return target

@@ -3,13 +3,14 @@
 import errno
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 
 import pytest
 
 from ridgefill.errors import MapError, ResultsError
-from ridgefill.files import replacing, sha256_file, write_text
+from ridgefill.files import replacing, scratch_folder, sha256_file, write_text
 
 
 def write(path, content, failure=None):
@@ -17,6 +18,12 @@ def write(path, content, failure=None):
         temporary.write_text(content)
         if failure is not None:
             raise failure
+
+
+def ended_process():
+    """The number of a process that is no more."""
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    return int(ended.stdout)
 
 
 def test_a_finished_write_takes_the_place_of_the_old_file(tmp_path):
@@ -27,6 +34,43 @@ def test_a_finished_write_takes_the_place_of_the_old_file(tmp_path):
     assert path.read_bytes() == "new ☃\n".encode()
     assert [one.name for one in path.parent.iterdir()] == ["b.txt"]
     assert sha256_file(path) == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("make", [replacing, scratch_folder])
+def test_ctrl_c_while_a_folder_is_removed_leaves_nothing_of_it(tmp_path, monkeypatch, make):
+    """The removal is begun again, and the interruption goes on."""
+    remove, calls = shutil.rmtree, []
+
+    def interrupted(path, **options):
+        calls.append(path)
+        if len(calls) == 1:
+            (path / "one").unlink()
+            raise KeyboardInterrupt
+        remove(path, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", interrupted)
+
+    def fail():
+        with make(tmp_path / "folder") as temporary:
+            temporary.mkdir(exist_ok=True)
+            for name in ("one", "two"):
+                (temporary / name).write_text("half")
+            raise ValueError("so that nothing takes its place")
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert len(calls) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_scratch_folder_is_empty_and_gone_afterwards(tmp_path):
+    (tmp_path / "a" / f"work.{ended_process()}.tmp").mkdir(parents=True)
+    with scratch_folder(tmp_path / "a" / "work") as folder:
+        assert folder.parent == tmp_path / "a"
+        assert list(folder.parent.iterdir()) == [folder]
+        assert list(folder.iterdir()) == []
+        (folder / "file").write_text("")
+    assert list((tmp_path / "a").iterdir()) == []
 
 
 @pytest.mark.parametrize("failure", [ValueError("x"), MapError("x"), KeyboardInterrupt()])
@@ -106,8 +150,7 @@ def test_a_file_in_place_of_a_folder_is_one_sentence(tmp_path):
 
 def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path):
     """Files and folders of processes that are gone, or that had this one's number; those of others at work stay."""
-    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
-    gone, alive = int(ended.stdout), os.getppid()
+    gone, alive = ended_process(), os.getppid()
     (tmp_path / f"maps.{gone}.tmp").mkdir()
     (tmp_path / f"maps.{gone}.tmp" / "one").write_text("half")
     (tmp_path / f"maps.{os.getpid()}.tmp").mkdir()

@@ -23,10 +23,18 @@ def test_the_oldest_transformers_is_the_projects_lower_bound():
         RUN["oldest_transformers"]("nothing")
 
 
+def test_the_newest_transformers_is_the_one_that_is_pinned():
+    assert RUN["newest_transformers"]("torch==2.13.0\ntransformers==5.24.3\n") == "5.24.3"
+    assert RUN["newest_transformers"]((ROOT / "constraints.txt").read_text())
+    with pytest.raises(SystemExit):
+        RUN["newest_transformers"]("sentence-transformers==1.0\n")
+
+
 def test_the_ends_of_both_ranges_are_combined():
-    made = RUN["combinations"](["python3.11", "python3.12", "python3.13"], "5.24.0")
+    made = RUN["combinations"](["python3.11", "python3.12", "python3.13"], ["5.24.0", "5.24.3"])
     assert [(one.python, one.transformers) for one in made] == [
-        ("python3.11", "5.24.0"), ("python3.11", "newest"), ("python3.13", "5.24.0"), ("python3.13", "newest")
+        ("python3.11", "5.24.0"), ("python3.11", "5.24.3"), ("python3.13", "5.24.0"), ("python3.13", "5.24.3")
     ]  # fmt: skip
-    assert len(RUN["combinations"](["python3.11"], "5.24.0")) == 2
+    assert len(RUN["combinations"](["python3.11"], ["5.24.0", "5.24.3"])) == 2
+    assert len(RUN["combinations"](["python3.11", "python3.13"], ["5.24.0", "5.24.0"])) == 2
     assert len({one.folder for one in made}) == 4
